@@ -3,6 +3,7 @@ package algorithms
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -17,6 +18,14 @@ type State struct {
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
 	Log  *Log  // what three numbers cannot hold: a log's charges
+}
+
+// copied returns a state that shares no memory with this one.
+func (s State) copied() State {
+	if s.Log != nil {
+		s.Log = &Log{entries: slices.Clone(s.Log.entries), before: s.Log.before}
+	}
+	return s
 }
 
 // now returns the instant at which a charge that arrives at is judged: the state's last
@@ -67,8 +76,7 @@ type Algorithm interface {
 //	log       requests, window in microseconds, most entries of a key
 //	buckets   burst, debt units to the token, debt units drained per microsecond
 //
-// The first is the capacity and the fourth is the window in microseconds, for all of them. The
-// second and the third are the step's own.
+// The fourth is the window in microseconds, for all of them.
 type Terms [4]int64
 
 // Termed is an algorithm that has a Lua twin.

@@ -42,26 +42,12 @@ type Charge struct {
 	// At is the instant judged; zero means the store's own clock.
 	At time.Time
 	// Deferred reports that At is the instant at which the other side was judged, in another
-	// store: it is never taken for a clock that was set back.
+	// store, and not this store's clock: where the side's last charge that counts is later, it is
+	// judged at the instant of that, however far it lies ahead. Such a charge has one side.
 	Deferred bool
 	// Linger is how much longer the record lives than its state, so that a deferred check
 	// finds it.
 	Linger time.Duration
-	// Epoch is 16 bits of the fingerprint of both sides. 0 means that the charge has no
-	// second side to be compared with: its parts then get no Number.
-	Epoch uint16
-	// Keep is the least time that a record lives after a charge that changes it: as long as
-	// the other side's state may last that another store keeps. Only a charge with an Epoch
-	// has it.
-	Keep time.Duration
-	// Lead is set in the charge of a side that follows behind the other one. Such a
-	// charge has that side alone.
-	Lead Lead
-}
-
-// Follows reports whether the charge is of a side that follows behind the other one.
-func (c *Charge) Follows() bool {
-	return c.Epoch != 0 && c.Lead.Number != 0 && !(c.Sides[0].Present() && c.Sides[1].Present())
 }
 
 // CheckSides returns ErrSameID if both sides would share one part of the record.

@@ -30,15 +30,5 @@ type Decision struct {
 	Delay time.Duration
 }
 
-// WasUnused reports whether the key was as if never used before this decision on a cost:
-// what the decision took and what it leaves are together the capacity. Where it took nothing,
-// the key is still so: under a limit of 0 nothing remains of a key that is in use, either.
-func (d *Decision) WasUnused(cost int64) bool {
-	if d.Allowed && cost > 0 {
-		return d.Remaining+cost == d.Limit
-	}
-	return d.ResetAfter == 0
-}
-
 // wait turns a count of microseconds into a duration.
 func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

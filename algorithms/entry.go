@@ -19,7 +19,6 @@ type entry struct {
 	key            recordKey
 	index          int // in shard.entries
 	parts          [2]part
-	apart          int64    // see Observation.Apart
 	idleAt         int64    // instant from which the record is as if it had never been used
 	enforcedIdleAt int64    // the same of the enforced side alone
 	freeAt         int64    // instant from which the enforced side admits a cost of 1
@@ -29,10 +28,9 @@ type entry struct {
 
 // part is one side's share of a record.
 type part struct {
-	name   partName
-	state  State
-	number Number
-	ready  *prepared // the side that it was last charged by, if that is one
+	name  partName
+	state State
+	ready *prepared // the side that it was last charged by, if that is one
 }
 
 // chargedSides are the sides of a charge as a pair knows them, by role: the names of their parts, and the sides themselves
@@ -65,32 +63,50 @@ func (e *entry) recognize(c *Charge, at int64, sides *chargedSides) bool {
 // judge steps both sides, the enforced one first, and reports whether the
 // record changed. An error of one side leaves the other's part as it is.
 func (e *entry) judge(c *Charge, sides *chargedSides, at int64, into *[2]Observation) bool {
-	first, second, names := c.Enforced, c.Enforced.Other(), &sides.names
-	if c.Follows() && e.mustWait(c, *names, at) {
-		postpone(c, into)
-		return false
-	}
-
 	var changed bool
-	if e.inPlace(names[first], names[second]) {
-		changed = e.charge(c, sides, at, into)
+	if e.inPlace(sides.names[c.Enforced], sides.names[c.Enforced.Other()]) {
+		changed = e.step(c, sides, &at, into)
 		if changed && (into[0].Status == Failed || into[1].Status == Failed) {
-			// A side that failed has its part as it was.
 			old := e.parts
-			e.dropRefused(c, into)
-			e.compact(&old, chargedNames(*names, into))
+			e.settle(&old, sides.names, c, into)
 		}
 	} else {
-		changed = e.chargeArranged(c, sides, at, into)
+		changed = e.stepArranged(c, sides, &at, into)
 	}
 
 	if changed {
-		if c.Epoch == 0 {
-			e.forgetNumbers()
-		}
 		e.note(c, sides, at, into)
 	}
 	return changed
+}
+
+// stepArranged is step for a record that does not have the parts in their slots: it puts them there, with an empty
+// part for a side that has none.
+func (e *entry) stepArranged(c *Charge, sides *chargedSides, at *int64, into *[2]Observation) bool {
+	old := e.parts
+	e.arrange(c, &sides.names)
+
+	// A charge that changed nothing must leave no trace, not even in the order of the
+	// parts: the order decides which part a third side displaces.
+	if !e.step(c, sides, at, into) {
+		e.parts = old
+		return false
+	}
+	e.settle(&old, sides.names, c, into)
+	return true
+}
+
+// step judges both sides, whose parts are in their slots, and reports whether the record changed. A deferred charge moves
+// the instant.
+func (e *entry) step(c *Charge, sides *chargedSides, at *int64, into *[2]Observation) bool {
+	if c.Deferred {
+		*at = e.deferredTo(&sides.names, *at)
+	}
+
+	first, second := c.Enforced, c.Enforced.Other()
+	when := time.UnixMicro(*at)
+	changed := e.stepSide(0, c, first, sides, *at, when, &into[first])
+	return e.stepSide(1, c, second, sides, *at, when, &into[second]) || changed
 }
 
 // inPlace reports whether the record has the charged parts in their slots, as it usually has.
@@ -98,61 +114,66 @@ func (e *entry) inPlace(first, second partName) bool {
 	return e.parts[0].name == first && first != noPart && (second == noPart || e.parts[1].name == second)
 }
 
-// chargeArranged is charge for a record that does not have the parts in their slots: it puts them there, with an empty
-// part for a side that has none.
-func (e *entry) chargeArranged(c *Charge, sides *chargedSides, at int64, into *[2]Observation) bool {
-	old := e.parts
-	e.parts = [2]part{e.part(sides.names[c.Enforced]), e.part(sides.names[c.Enforced.Other()])}
-
-	// A charge that changed nothing must leave no trace, not even in the order of the
-	// parts: the order decides which part a third side displaces.
-	if !e.charge(c, sides, at, into) {
-		e.parts = old
-		return false
-	}
-	e.dropRefused(c, into)
-	e.compact(&old, chargedNames(sides.names, into))
-	return true
-}
-
-// charge steps and numbers both sides, whose parts are in their slots, and reports whether the record changed.
-func (e *entry) charge(c *Charge, sides *chargedSides, at int64, into *[2]Observation) bool {
+// arrange puts the charged parts into their slots, with an empty part for a side that has none. A side that is not
+// enforced begins as a copy of the enforced one, if both are of one algorithm and window: it then has the same phase.
+func (e *entry) arrange(c *Charge, names *[2]partName) {
 	first, second := c.Enforced, c.Enforced.Other()
-	when := time.UnixMicro(at)
-	changed := e.step(0, c, first, sides, at, when, &into[first])
-	changed = e.step(1, c, second, sides, at, when, &into[second]) || changed
-
-	if c.Epoch != 0 {
-		return e.number(c, sides.names, at, into, changed)
+	e.parts = [2]part{e.part(names[first]), e.part(names[second])}
+	if e.parts[0].name == noPart || e.parts[1].name != noPart || names[second] == noPart ||
+		names[first].algorithm != names[second].algorithm || c.Sides[0].Limit.Window != c.Sides[1].Limit.Window {
+		return
 	}
-	return changed
+	if log := e.parts[0].state.Log; log == nil || len(log.entries) <= maxCopied {
+		e.parts[1].state = e.parts[0].state.copied()
+	}
 }
 
-// dropRefused takes the parts of sides whose limit is refused out of their slots. Such a side is not charged: its part keeps its
-// place among the others, as in a store that was not asked for it.
-func (e *entry) dropRefused(c *Charge, into *[2]Observation) {
+// deferredTo returns the instant at which a deferred charge is judged: that of the last charge of its sides, if it is later.
+func (e *entry) deferredTo(names *[2]partName, at int64) int64 {
+	for i := range e.parts {
+		if p := &e.parts[i]; p.name != noPart && (p.name == names[0] || p.name == names[1]) {
+			at = p.state.now(at)
+		}
+	}
+	return at
+}
+
+// settle names the parts of the sides that were judged, also of one that denies: it has begun. A side that has failed keeps
+// its part, if it has one. One whose limit is refused is not charged: its part keeps its place among those that were not,
+// which stay as far as there is room.
+func (e *entry) settle(old *[2]part, names [2]partName, c *Charge, into *[2]Observation) {
+	charged := e.parts
+	e.parts = [2]part{}
+	n := 0
+	keep := func(p part) {
+		if p.name != noPart && n < len(e.parts) {
+			e.parts[n] = p
+			n++
+		}
+	}
+
 	for slot, r := range [2]Role{c.Enforced, c.Enforced.Other()} {
-		if limitRefused(&into[r]) {
-			e.parts[slot] = part{}
-		}
-	}
-}
-
-// chargedNames returns the names of the parts that the charge was for, by role: noPart for a side whose limit is refused.
-func chargedNames(names [2]partName, into *[2]Observation) [2]partName {
-	for r := range into {
-		if limitRefused(&into[r]) {
+		switch {
+		case into[r].Status == Judged:
+			charged[slot].name = names[r]
+		case limitRefused(&into[r]):
 			names[r] = noPart
+			continue
+		}
+		keep(charged[slot])
+	}
+	for _, p := range old {
+		if p.name != names[0] && p.name != names[1] {
+			keep(p)
 		}
 	}
-	return names
 }
 
 // limitRefused reports whether a side has failed because its limit is refused.
 func limitRefused(o *Observation) bool { return o.Status == Failed && errors.Is(o.Err, ErrLimit) }
 
-// step judges one side on its part of the record and reports whether that changed.
-func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64, when time.Time, o *Observation) bool {
+// stepSide judges one side on its part of the record and reports whether that changed.
+func (e *entry) stepSide(slot int, c *Charge, r Role, sides *chargedSides, at int64, when time.Time, o *Observation) bool {
 	name := sides.names[r]
 	if name == noPart {
 		*o = Unjudged(Absent)
@@ -160,8 +181,7 @@ func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64,
 	}
 
 	o.Status, o.Reason = Judged, 0
-	o.At, o.Took, o.Degraded = when, 0, false
-	o.Unused, o.Number, o.Apart = false, 0, 0
+	o.At, o.Took, o.Degraded, o.Lost = when, 0, false, false
 	if ready := sides.ready[r]; ready != nil {
 		return e.stepPrepared(slot, ready, c.Cost, at, o)
 	}
@@ -173,34 +193,26 @@ func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64,
 		return false
 	}
 
-	o.Unused = o.Decision.WasUnused(c.Cost)
 	// A denial and a peek change a state only where the clock was set back.
 	back := next.Last < e.parts[slot].state.Last
 	if !o.Counts(c.Cost) && !back {
 		return false
 	}
 
-	e.parts[slot].name = name
 	e.parts[slot].state = next
 	return true
 }
 
-// stepPrepared is step for a side that is prepared.
+// stepPrepared is stepSide for a side that is prepared.
 func (e *entry) stepPrepared(slot int, ready *prepared, cost, at int64, o *Observation) bool {
 	p := &e.parts[slot]
 	last := p.state.Last
 	ready.step(&p.state, &o.Decision, cost, at)
 	p.ready = ready
-
 	o.Err = nil
-	o.Unused = o.Decision.WasUnused(cost)
 
 	// A look and a denial change nothing, unless a clock that was set back has moved the instant.
-	if !(cost > 0 && o.Decision.Allowed) && p.state.Last >= last {
-		return false
-	}
-	p.name = ready.name
-	return true
+	return cost > 0 && o.Decision.Allowed || p.state.Last < last
 }
 
 // part returns the part of that name; one without a name if there is none.
@@ -211,30 +223,6 @@ func (e *entry) part(name partName) part {
 		}
 	}
 	return part{}
-}
-
-// compact closes the gaps between the charged parts, and keeps those old parts that were not
-// charged as far as there is room.
-func (e *entry) compact(old *[2]part, names [2]partName) {
-	charged := e.parts
-	e.parts = [2]part{}
-	n := 0
-	keep := func(p part) {
-		if p.name != noPart && n < len(e.parts) {
-			e.parts[n] = p
-			n++
-		}
-	}
-
-	keep(charged[0])
-	keep(charged[1])
-
-	// A part that was charged has replaced the old one of its name.
-	for _, p := range old {
-		if p.name != names[0] && p.name != names[1] {
-			keep(p)
-		}
-	}
 }
 
 // note works out when the record is idle, and when its enforced side is free: the
@@ -248,14 +236,11 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 			whole = false
 			continue
 		}
-		idle = max(idle, at+micros(into[r].Decision.ResetAfter))
+		idle = max(idle, at+micros(into[r].Decision.ResetAfter+c.Linger))
 	}
 
 	if !whole {
 		idle = max(idle, e.idleAt)
-	}
-	if c.Epoch != 0 {
-		idle = max(idle, at+micros(c.Keep))
 	}
 	e.idleAt = idle
 

@@ -29,14 +29,6 @@ type Observation struct {
 	Degraded bool
 	// Lost reports that the side's state has lost checks that still count: an evicted log.
 	Lost bool
-	// Unused reports that the side was as if unused before the charge.
-	Unused bool
-	// Number is the number of the side's part before the charge; 0 if it has none.
-	Number Number
-	// Apart is the last instant, in microseconds, at which the parts of the record were
-	// found to have had different charges; 0 if they were not. Until Forgotten of both
-	// sides a comparison says nothing: it is blind.
-	Apart int64
 }
 
 // Counts reports whether a charge of that cost has changed what the side remembers of the key.

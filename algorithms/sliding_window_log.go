@@ -19,6 +19,9 @@ type SlidingWindowLog struct {
 // DefaultMaxEntries of a log take 160 kB in memory and up to 1.6 MB in Redis.
 const DefaultMaxEntries = 10_000
 
+// maxCopied is the most entries of a log that a side which begins takes over: a copy must not hold up the request.
+const maxCopied = 1000
+
 // LogEntryBytes is what Redis needs at most for an entry of a log of more than 128 entries, as a test measures it: the
 // member's text, its node in a skip list, and its place in a hash table. Shorter logs take less.
 const LogEntryBytes = 160

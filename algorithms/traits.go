@@ -27,6 +27,25 @@ func (s Shape) String() string {
 	return shapeNames[s]
 }
 
+// Forgotten returns the instant in microseconds from which no state of a limit depends on whether a check at the given
+// instant, or before it, was made, if nothing else is charged: the end of an aligned
+// window, the end of the next one for the counter, one window later for a log and for an anchored window, and the time in which
+// a full bucket drains. For a shape that is not known it is one window later.
+func Forgotten(shape Shape, l Limit, at int64) int64 {
+	window := max(1, l.micros())
+	switch shape {
+	case AlignedWindow:
+		return (floorDiv(at, window) + 1) * window
+	case SlidingCounter:
+		return (floorDiv(at, window) + 2) * window
+	case Bucket:
+		if b := newBucket(&l); b.burst > 0 && b.capacity/b.burst == b.token {
+			return at + ceilDiv(b.capacity, b.drain)
+		}
+	}
+	return at + window
+}
+
 // BurstRule is what an algorithm makes of Limit.Burst.
 type BurstRule int
 

@@ -48,14 +48,11 @@ func (c combination) String() string {
 	return c[0].Name() + " + " + c[1].Name()
 }
 
-// charge is what the engine asks a store of these sides: two of one store are numbered together.
+// charge is what the engine asks a store of these sides.
 func (c combination) charge() algorithms.Charge {
 	charge := algorithms.Charge{Policy: "writes", Cost: 1}
 	for role, a := range c {
 		charge.Sides[role] = a.side()
-	}
-	if len(c) == 2 {
-		charge.Epoch = 7
 	}
 	return charge
 }

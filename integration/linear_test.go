@@ -129,8 +129,7 @@ func checkHistory(
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // scriptCall reads the instant and the cost from a line of MONITOR:
-// +1767355200.5 [0 127.0.0.1:40000] "evalsha" "hash" "keys" "key"... "at" "ttl" "cost" ...
-// Numbers are texts, or those of straight.lua, packed in the one argument behind the key.
+// +1767355200.5 [0 127.0.0.1:40000] "evalsha" "hash" "keys" "key"... "doubles of pair.lua"
 func scriptCall(t *testing.T, line string) (at string, cost int64, ok bool) {
 	t.Helper()
 	if !strings.Contains(line, `] "eval`) {
@@ -148,13 +147,8 @@ func scriptCall(t *testing.T, line string) (at string, cost int64, ok bool) {
 	if err != nil {
 		return "", 0, false
 	}
-	if args = args[3+keys:]; len(args) == 1 {
-		number := func(i int) int64 {
-			return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(args[0][8*i:]))))
-		}
-		return strconv.FormatInt(number(0), 10), number(2), true
+	number := func(i int) int64 {
+		return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(args[3+keys][8*i:]))))
 	}
-
-	cost, err = strconv.ParseInt(args[2], 10, 64)
-	return args[0], cost, err == nil
+	return strconv.FormatInt(number(0), 10), number(2), true
 }

@@ -71,7 +71,7 @@ func (r *fullRedis) ask(charges ...algorithms.Charge) [][2]algorithms.Observatio
 
 // logCharge is a charge whose enforced side is the algorithm, and whose other side is a log. Within an hour both admit 300.
 func logCharge(enforced algorithms.Algorithm, key string, at time.Time) algorithms.Charge {
-	c := algorithms.Charge{Policy: "p", Key: key, Cost: 1, At: at, Epoch: 7}
+	c := algorithms.Charge{Policy: "p", Key: key, Cost: 1, At: at}
 	limit := algorithms.Limit{Requests: 300, Window: time.Hour}
 	c.Sides[algorithms.Authoritative] = algorithms.Side{ID: "enforced", Algorithm: enforced, Limit: limit}
 	c.Sides[algorithms.Candidate] = algorithms.Side{ID: "log", Algorithm: algorithms.SlidingWindowLog{}, Limit: limit}
@@ -143,7 +143,7 @@ func TestLogsAreGivenUpForMemory(t *testing.T) {
 	}
 }
 
-// A log that was given up begins again after a window, apart from the other side, or at once where it is enforced.
+// A log that was given up begins again after a window, or at once where it is enforced, and says that it has lost checks.
 func TestLogBeginsAgain(t *testing.T) {
 	r := newFullRedis(t)
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -169,65 +169,64 @@ func TestLogBeginsAgain(t *testing.T) {
 		t.Errorf("within the window: %+v", o)
 	}
 	later = later.Add(time.Second)
-	if o := r.ask(logCharge(algorithms.GCRA{}, "k", later))[0]; o[1].Decision.Remaining != 299 || o[1].Apart != later.UnixMicro() {
+	if o := r.ask(logCharge(algorithms.GCRA{}, "k", later))[0]; o[1].Decision.Remaining != 299 || !o[1].Lost || o[0].Lost {
 		t.Errorf("after the window: %+v", o)
 	}
 
 	moved := logCharge(algorithms.GCRA{}, "moved", now)
 	moved.Enforced = algorithms.Candidate
-	if o := r.ask(moved)[0]; o[1].Err != nil || o[1].Decision.Remaining != 299 || o[1].Apart != now.UnixMicro() {
+	if o := r.ask(moved)[0]; o[1].Err != nil || o[1].Decision.Remaining != 299 || !o[1].Lost {
 		t.Errorf("enforced: %+v", o)
 	}
 }
 
-// A log that follows behind the request is given up as well, and the enforced side's part stays as it is.
-func TestFollowingLogIsGivenUp(t *testing.T) {
+// The log of a deferred check is given up as well, and the enforced side's part stays as it is.
+func TestDeferredLogIsGivenUp(t *testing.T) {
 	r := newFullRedis(t)
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	c := logCharge(algorithms.GCRA{}, "k", now)
-	lead := r.ask(c)[0][algorithms.Authoritative]
+	before := r.ask(c)[0][algorithms.Authoritative]
 	r.leave(0)
 
-	follower := c
-	follower.Enforced = algorithms.Candidate
-	follower.Sides[algorithms.Authoritative] = algorithms.Side{}
-	follower.Lead = algorithms.Lead{Number: lead.Number.Next(), Counted: true}
-	if o := r.ask(follower)[0]; !errors.Is(o[algorithms.Candidate].Err, lua.ErrLogShed) {
+	deferred := c
+	deferred.Enforced, deferred.Deferred = algorithms.Candidate, true
+	deferred.Sides[algorithms.Authoritative] = algorithms.Side{}
+	if o := r.ask(deferred)[0]; !errors.Is(o[algorithms.Candidate].Err, lua.ErrLogShed) {
 		t.Errorf("the log answers %+v", o)
 	}
 
 	r.leave(1 << 20)
 	c.Sides[algorithms.Candidate] = algorithms.Side{}
-	if o := r.ask(c)[0][algorithms.Authoritative]; o.Err != nil || o.Decision.Remaining != lead.Decision.Remaining-1 {
-		t.Errorf("the enforced side answers %+v after %+v", o, lead)
+	if o := r.ask(c)[0][algorithms.Authoritative]; o.Err != nil || o.Decision.Remaining != before.Decision.Remaining-1 {
+		t.Errorf("the enforced side answers %+v after %+v", o, before)
 	}
 }
 
-// A log that is given up for a charge that the enforced side denies is apart, too: no count shows that it has lost its entries.
-func TestLogGivenUpAtADenialIsApart(t *testing.T) {
-	for _, follows := range []bool{false, true} {
+// Where Redis has no memory, a denial of the enforced side is an answer, whatever the log has to write.
+func TestFullRedisAnswersADenialBesideALog(t *testing.T) {
+	for _, known := range []bool{true, false} {
 		r := newFullRedis(t)
 		now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 		c := logCharge(algorithms.FixedWindow{}, "k", now)
 		c.Sides[algorithms.Authoritative].Limit.Requests = 1
-		r.ask(c)
-		lead := r.ask(c)[0][algorithms.Authoritative]
-
-		denied := c
-		if follows {
-			denied.Enforced = algorithms.Candidate
-			denied.Sides[algorithms.Authoritative] = algorithms.Side{}
-			denied.Lead = algorithms.Lead{Number: lead.Number}
+		if known {
+			r.ask(c)
+		} else {
+			c.Cost = 2
 		}
 		r.leave(0)
-		if o := r.ask(denied)[0]; !errors.Is(o[algorithms.Candidate].Err, lua.ErrLogShed) {
-			t.Fatalf("the log answers %+v", o)
+		o := r.ask(c)[0]
+		if o[0].Err != nil || o[0].Decision.Allowed || o[1].Err == nil || known != errors.Is(o[1].Err, lua.ErrLogShed) {
+			t.Errorf("known %t: %+v", known, o)
+		}
+		if !known {
+			continue
 		}
 
 		r.leave(1 << 20)
 		c.Enforced = algorithms.Candidate
-		if o := r.ask(c)[0]; o[0].Apart == 0 || o[1].Apart == 0 {
-			t.Errorf("follows %t: enforced, the log begins again and is not apart: %+v", follows, o)
+		if o := r.ask(c)[0]; !o[1].Lost || o[1].Decision.Remaining != 299 {
+			t.Errorf("enforced, the log begins again and does not say so: %+v", o)
 		}
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-// eachStore runs a test on every real server and on miniredis, whose records are text
-// because its Lua has no struct.
+// eachStore runs a test on every real server and on miniredis, whose Lua has no struct.
 func eachStore(t *testing.T, test func(t *testing.T, addr string)) {
 	eachServer(t, func(t *testing.T, s server) { test(t, s.addr) })
 	t.Run("miniredis", func(t *testing.T) { test(t, miniredis.RunT(t).Addr()) })
@@ -91,54 +90,6 @@ func TestCandidateChangesNothingOfTheAuthoritative(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestBrokenPartStartsAfresh breaks the part of one side in every way that keeps its
-// name. That side starts afresh, and the other side does not notice.
-func TestBrokenPartStartsAfresh(t *testing.T) {
-	brokenParts := []string{
-		"", "x", strings.Repeat("\xff", 32), strings.Repeat("z", 32),
-		" 1 2\n", " -1 -1 -1 -1\n", " a b c d\n", " 1e999 1 1 1\n", " 1 9999999999999999999999 1 1\n",
-	}
-
-	eachStore(t, func(t *testing.T, addr string) {
-		pair, client := newPair(t, addr)
-		for i, broken := range brokenParts {
-			key := fmt.Sprint("key ", i)
-			evaluate(t, pair, charge(key, 0, algorithms.GCRA{}))
-			kept := get(t, client, pair.RecordKey("p", key))
-
-			name := partNameOf(t, pair, client, charge(fmt.Sprint("name ", i), 0, algorithms.FixedWindow{}))
-			if err := client.Set(context.Background(), pair.RecordKey("p", key), kept+name+broken, 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-
-			both := charge(key, 0, algorithms.FixedWindow{}, algorithms.GCRA{})
-			both.Sides[1].ID = "today" // the GCRA's part above
-			both.Sides[0].ID = "today fixed"
-			both.Cost = 0
-
-			o := evaluate(t, pair, both)[0]
-			if o[1].Err != nil || o[1].Decision.Remaining != 9 {
-				t.Errorf("%q: the other side has %+v, want 9 remaining", broken, o[1])
-			}
-
-			both.Sides[0].ID = "today"
-			both.Sides[1].ID = "other"
-			both.Cost = 1
-
-			o = evaluate(t, pair, both)[0]
-			if o[0].Err != nil || o[0].Decision.Remaining != 9 {
-				t.Errorf("%q: the broken side has %+v, want a fresh 9 remaining", broken, o[0])
-			}
-		}
-	})
-}
-
-// partNameOf returns the name with which the part of a charge's only side begins.
-func partNameOf(t *testing.T, pair *lua.Pair, client redis.UniversalClient, c algorithms.Charge) string {
-	evaluate(t, pair, c)
-	return get(t, client, pair.RecordKey("p", c.Key))[:8]
 }
 
 func TestWrongTypeHurtsOneSideAlone(t *testing.T) {

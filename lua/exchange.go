@@ -37,7 +37,7 @@ var errExchange = errors.New("lua: exchange: unexpected reply")
 
 // The script of an exchange, and its hash.
 var (
-	exchangeSource = sourceOf("prelude") + sourceOf("exchange")
+	exchangeSource = sourceOf("exchange")
 	exchangeSHA1   = redis.NewScript(exchangeSource).Hash()
 )
 

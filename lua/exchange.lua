@@ -9,6 +9,12 @@
 --
 -- A record is a text: the mark of its writer, and the state.
 
+local function whole(x) return string.format('%.0f', x) end
+
+local function floor_div(a, b) return (a - a % b) / b end
+
+local function ceil_div(a, b) return (a - a % b) / b + (a % b > 0 and 1 or 0) end
+
 local WINDOW, ANCHORED, COUNTER = 1, 2, 3 -- the shapes; 4 is a bucket
 local MOST = 9007199254740991
 local mark = ARGV[1] .. '.' .. ARGV[2]

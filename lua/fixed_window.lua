@@ -1,10 +1,6 @@
--- fixed_window counts in windows aligned to the Unix epoch, [kW, (k+1)W).
+-- fixed_window counts in windows aligned to the Unix epoch, [kW, (k+1)W). It goes on in window.lua.
 -- State: last is the last admitted instant, used the count of its window.
-local function fixed_window(last, used, aux, seq, requests, window, tick, cost, at)
-  if ahead(last, used, at, window) then last = at end
-  local now = now_of(last, used, at)
-  local start = now - now % window
-  if last < start then used = 0 end
-  local count, allowed, remaining, retry, reset = count_in_window(used, requests, cost, start + window - at)
-  return allowed, remaining, retry, reset, 0, now, count, 0, 0
-end
+local requests, length = first, second
+if back then last = at end
+local start, count = now - now % length, used
+if last < start then count = 0 end

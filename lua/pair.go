@@ -2,10 +2,11 @@ package lua
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -120,12 +121,8 @@ type call struct {
 	charge     *algorithms.Charge
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
-	delays     [2]bool // by the script's order; a side without delays sends none
-	reduced    bool    // to the enforced side; see submitMigrating
+	reduced    bool // to the enforced side; see submitMigrating
 }
-
-// numbered reports whether the reply ends with the number and the instant apart.
-func (c *call) numbered() bool { return c.charge.Epoch != 0 }
 
 // order returns the roles in the script's order.
 func (c *call) order() []algorithms.Role { return c.roles[:c.sides] }
@@ -139,8 +136,9 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
 	}
-	var sides [2]sideTerms
-	var names [2]string
+	out.args = append(make([]any, 0, 7), nil, nil, nil, record)
+	numbers := header(make([]byte, 0, 8*(5+2*5)), c)
+	var names sequence
 
 	// The script judges sides in this order. The enforced one comes first, so that no
 	// memory or time that the other takes can make it fail.
@@ -161,82 +159,52 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 		}
 
 		part := p.partName(side.Name(), side.Algorithm.Name())
-		i := out.sides
+		numbers = append(numbers, part...)
+		numbers = appendNumbers(numbers, terms[:]...)
+		if step.hasLog {
+			out.args = append(out.args, logKey(record, part))
+		}
+		names[out.sides], out.roles[out.sides] = name, r
 		out.sides++
-		out.roles[i], out.delays[i], names[i] = r, step.delays, name
-		sides[i] = sideTerms{part, terms, step}
 		out.capacities[r] = side.Limit.Capacity()
 	}
 	if out.sides == 0 {
 		return call{}, false
 	}
 
-	// Both shapes say the same of a charge. The packed one is one text, since Redis makes a text of each argument.
-	key := sequence{names, formOf(c, names)}
-	out.script = p.scripts.of(key)
-	if key.form == general {
-		out.args = arguments(c, record, sides[:out.sides])
-	} else {
-		out.args = []any{nil, nil, 1, record, packed(c, sides[:out.sides])}
-	}
+	out.args[2] = len(out.args) - 3 // keys
+	out.args = append(out.args, string(numbers))
+	out.script = p.scripts.of(names)
 	return out, true
 }
 
-// leastTTLOf returns the least time to live of a charge's record in milliseconds.
-func leastTTLOf(c *algorithms.Charge) (least int64) {
+// header appends what pair.lua is told of a check besides its sides.
+func header(b []byte, c *algorithms.Charge) []byte {
+	at, least := int64(serverClock), int64(0)
 	if !c.At.IsZero() {
-		least = injectedTTL
+		at, least = c.At.UnixMicro(), injectedTTL
 	}
-	if c.Epoch != 0 {
-		least = max(least, c.Keep.Milliseconds())
+	longer := (unusedTTL + c.Linger).Milliseconds()
+	deferred := int64(0)
+	if c.Deferred {
+		deferred = 1
 	}
-	return least
+	return appendNumbers(b, at, least, min(c.Cost, maxCost), longer, deferred)
 }
 
-// sideTerms are a side's part and the terms of its limit, for its step.
-type sideTerms struct {
-	part  string
-	terms algorithms.Terms
-	step  step
+// appendNumbers adds numbers as struct packs a d. A double holds each of them exactly.
+func appendNumbers(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return b
 }
 
-// arguments returns a command of pair.lua, without its first two arguments.
-func arguments(c *algorithms.Charge, record string, sides []sideTerms) []any {
-	at := "" // the server's
-	if !c.At.IsZero() {
-		at = strconv.FormatInt(c.At.UnixMicro(), 10)
-	}
-	args := append(make([]any, 0, 4+len(sides)+3+5*len(sides)+5), nil, nil, 1, record)
-	for _, s := range sides {
-		if s.step.hasLog {
-			args = append(args, logKey(record, s.part))
-		}
-	}
-	args[2] = len(args) - 3 // keys
+// serverClock stands for the instant of the server. It is above all instants.
+const serverClock = 1 << 54
 
-	args = append(args, at, leastTTLOf(c), min(c.Cost, maxCost))
-	for _, s := range sides {
-		args = append(args, s.part, s.terms[0], s.terms[1], s.terms[2], s.terms[3])
-	}
-	if c.Epoch != 0 {
-		args = append(args, int64(algorithms.EpochBase(c.Epoch)))
-	}
-
-	// Only a follower that could be ahead of its predecessors has to wait for them.
-	if c.Follows() {
-		waits := c.Lead.Patient && !c.Lead.Unused
-		args = append(args, int64(c.Lead.Number), flag(c.Lead.Counted), flag(c.Lead.Unused), flag(waits))
-	}
-	return args
-}
-
-// flag returns a condition as scripts take it.
-func flag(condition bool) int {
-	if condition {
-		return 1
-	}
-	return 0
-}
+// unusedTTL is how much longer a record lives than its state.
+const unusedTTL = time.Second
 
 // injectedTTL, in milliseconds, is the least time to live of a record that is judged at
 // instants of the caller. Redis counts it by the server's clock, which may run ahead of

@@ -2,11 +2,10 @@ package lua
 
 import (
 	"embed"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"text/template"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,21 +17,19 @@ var sources embed.FS
 
 // step is how an algorithm takes part in a script.
 type step struct {
-	files  []string // in the order of their use, besides the prelude and the pair
+	files  []string // of its chunk of Lua, one behind the other; pair.lua says what that reads and sets
 	hasLog bool     // it keeps a sorted set beside the record
-	delays bool     // an admitted charge may have a delay
 }
 
-// steps has the algorithms that Redis can judge by name, which is also the name of the
-// step's Lua function. A side of another algorithm has ErrAlgorithm.
+// steps has the algorithms that Redis can judge by name. A side of another algorithm has ErrAlgorithm.
 var steps = map[string]step{
-	"fixed_window":           {files: []string{"window", "fixed_window"}},
-	"fixed_window_anchored":  {files: []string{"window", "fixed_window_anchored"}},
+	"fixed_window":           {files: []string{"fixed_window", "window"}},
+	"fixed_window_anchored":  {files: []string{"fixed_window_anchored", "window"}},
 	"sliding_window_log":     {files: []string{"sliding_window_log"}, hasLog: true},
 	"sliding_window_counter": {files: []string{"sliding_window_counter"}},
-	"token_bucket":           {files: []string{"bucket", "token_bucket"}},
-	"gcra":                   {files: []string{"bucket", "gcra"}},
-	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}, delays: true},
+	"token_bucket":           {files: []string{"bucket"}},
+	"gcra":                   {files: []string{"bucket"}},
+	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}},
 }
 
 // HasScript reports whether Redis can judge sides of the algorithm.
@@ -41,7 +38,7 @@ func HasScript(a algorithms.Algorithm) bool {
 	return termed && steps[a.Name()].files != nil
 }
 
-// script is what Redis runs for a charge.
+// script is what Redis runs for a check.
 type script struct {
 	text  string
 	sha1  any         // a text: a command takes any, and to make one of it for each call is to allocate
@@ -52,11 +49,8 @@ type script struct {
 // few sequences, so nothing is ever dropped.
 type scripts struct{ known sync.Map } // sequence -> *script
 
-// sequence is one step, or two, "" meaning none, and the form of their script.
-type sequence struct {
-	steps [2]string
-	form  form
-}
+// sequence is one step, or two, "" meaning none.
+type sequence [2]string
 
 // of returns the script of a sequence. Two callers may make the same one at once; all use the one that was stored first, so
 // that they share its known.
@@ -70,51 +64,69 @@ func (s *scripts) of(key sequence) *script {
 	return known.(*script)
 }
 
-func sourceOf(file string) string {
-	source, err := sources.ReadFile(file + ".lua")
-	if err != nil {
-		panic(err) // the files are embedded, and a test composes every script
-	}
-	return string(source)
+// pairTemplate becomes each script.
+var pairTemplate = template.Must(template.New("pair").Parse(sourceOf("pair")))
+
+// pairScript is what pairTemplate is filled with.
+type pairScript struct {
+	Binary    string // stands in for struct
+	Functions string // of logs, where a side keeps one
+	Sides     []pairSide
+	Two       bool
+	Twins     bool // two of one algorithm
+	Spare     *pairSide
 }
 
-// text puts a script together: only what the algorithms need, since Redis defines
-// every local function again in each call.
+// pairSide is a side of a script.
+type pairSide struct {
+	N    int // from 1 on
+	Step string
+	Key  int // of its log among KEYS; 0: it has none
+}
+
+// Logs reports whether a side keeps a log.
+func (s pairScript) Logs() bool { return s.Functions != "" }
+
+// text puts a script together.
 func text(key sequence) string {
-	var b strings.Builder
-	added := map[string]bool{}
-	add := func(file string) {
-		if added[file] {
-			return
-		}
-		added[file] = true
-
-		b.WriteString(sourceOf(file))
-	}
-
-	add("prelude")
-	names := slices.DeleteFunc(key.steps[:], func(name string) bool { return name == "" })
-	var logKeys []string
-	logKey := 2 // KEYS[1] is the record
-	for _, name := range names {
-		this := steps[name]
-		for _, file := range this.files {
-			add(file)
-		}
-		if !this.hasLog {
-			logKeys = append(logKeys, "0") // KEYS[0] is nil
+	s := pairScript{Binary: sourceOf("binary"), Two: key[1] != "", Twins: key[0] == key[1]}
+	keys := 1 // the record
+	for i, name := range key {
+		if name == "" {
 			continue
 		}
-		logKeys = append(logKeys, fmt.Sprint(logKey))
-		logKey++
+
+		this := steps[name]
+		side := pairSide{N: i + 1, Step: sourceOf(this.files...)}
+		if this.hasLog {
+			keys++
+			side.Key = keys
+			s.Functions = sourceOf("log")
+		}
+		s.Sides = append(s.Sides, side)
 	}
 
-	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {%s}\n", strings.Join(names, ", "), strings.Join(logKeys, ", "))
-	add("pair")
-
-	// A charge that is not usual goes on behind the straight part.
-	if key.form == general {
-		return b.String()
+	// The log that may be given up is that of the last side: where there are two, the other one is enforced.
+	if last := &s.Sides[len(s.Sides)-1]; last.Key > 0 {
+		s.Spare = last
 	}
-	return straightText(names, key.form == straightNumbered, libraryOf(b.String())) + b.String()
+
+	var b strings.Builder
+	if err := pairTemplate.Execute(&b, s); err != nil {
+		panic(err) // a test composes every script
+	}
+	return b.String()
+}
+
+// sourceOf returns files of this folder, one behind the other.
+func sourceOf(files ...string) string {
+	var b strings.Builder
+	for _, file := range files {
+		source, err := sources.ReadFile(file + ".lua")
+		if err != nil {
+			panic(err) // the files are embedded, and a test composes every script
+		}
+		b.Write(source)
+	}
+	return b.String()
 }

@@ -63,7 +63,7 @@ func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 		return
 	}
 
-	t.Logf("%d steps from seed %d on %s: every decision, wait, rest and number equals the oracle's",
+	t.Logf("%d steps from seed %d on %s: every decision, wait and rest equals the oracle's",
 		traces*traceSteps, seed, backendNames(backends))
 }
 
@@ -141,8 +141,7 @@ func same(want, got algorithms.Observation) bool {
 	case want.Status != algorithms.Judged:
 		return true
 	}
-	return want.Decision == got.Decision && want.At.Equal(got.At) &&
-		want.Unused == got.Unused && want.Number == got.Number && want.Apart == got.Apart
+	return want.Decision == got.Decision && want.At.Equal(got.At)
 }
 
 // describe writes a charge so that a test can be written from it.
@@ -157,8 +156,8 @@ func describe(c algorithms.Charge) string {
 		sides = append(sides, text)
 	}
 
-	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s epoch=%d lead=%+v keep=%s %s",
-		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, c.Epoch, c.Lead, c.Keep, strings.Join(sides, " | "))
+	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s deferred=%t %s",
+		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, c.Deferred, strings.Join(sides, " | "))
 }
 
 // describeObservation writes the fields that same compares.
@@ -166,6 +165,5 @@ func describeObservation(o algorithms.Observation) string {
 	if o.Status != algorithms.Judged {
 		return fmt.Sprintf("%s: %v", o.Status, o.Err)
 	}
-	return fmt.Sprintf("%+v at t_us=%d, unused %t, number %x, apart %d",
-		o.Decision, o.At.UnixMicro(), o.Unused, o.Number, o.Apart)
+	return fmt.Sprintf("%+v at t_us=%d", o.Decision, o.At.UnixMicro())
 }

@@ -41,8 +41,10 @@ var laws = []law{
 	{"no_clock_locks_out", "whatever the clock does, no wait is longer than a window and the usual wait, and each one ends", clockLocksNotOut},
 	{"no_clock_mints_more_than_it_steps", "between two steps of over a window, no interval admits more than the bound", clockMintsNoMore},
 	{"over_capacity_is_never", "a cost above the capacity is denied with RetryAfter Never and leaves no trace", overCapacityNever},
-	{"twins_agree", "two sides of one limit that were not found apart, or whose states have forgotten it, have equal answers", twinsAgree},
-	{"twins_meet_again", "after an idle time no side is apart any more", twinsMeetAgain},
+	{"twins_agree", "two sides of one limit have equal answers in each charge of both, if none came to one of them alone", twinsAgree},
+	{"a_twin_begins_as_a_copy", "a side that begins beside one of its algorithm and window answers as that one does", twinBeginsAsCopy},
+	{"a_copy_is_apart", "what a side is charged that began as a copy, the other one does not notice", copyIsApart},
+	{"a_deferred_charge_moves_nothing_back", "a deferred charge is judged at its side's last one that counts, however far that is ahead", deferredStands},
 }
 
 // upperBound finds what a limiter must never do, whatever its details: let too much through.
@@ -223,7 +225,7 @@ func resetAfterExact(t *trial) {
 		return
 	}
 
-	// Decision.WasUnused, and pair.lua, tell an unused key by nothing but what remains.
+	// A key of which all remains is as if never used.
 	if d.Remaining == t.limit.Capacity() {
 		t.Fatalf("all %d remain %s before the key is as if never used", d.Remaining, d.ResetAfter)
 	}

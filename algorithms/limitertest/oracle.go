@@ -48,6 +48,8 @@ type rule interface {
 	// that is admitted at to. An algorithm with two counts may move both, or join them: if both
 	// satisfy this sentence, take the one without arithmetic.
 	move(l algorithms.Limit, from, to int64)
+	// copied returns a rule of its own in the same state.
+	copied() rule
 	// most returns the largest cost that the algorithm admits at instants at most span
 	// microseconds apart, whatever happened before them.
 	most(l algorithms.Limit, span int64) int64
@@ -148,12 +150,8 @@ func (o *Oracle) now(at int64) int64 {
 	return at
 }
 
-// judge returns the decision, and what else is seen of it.
-func (o *Oracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Observation) {
-	seen.Unused = o.rule.unused(s.Limit, o.now(at))
-	seen.Decision = o.Step(s.Limit, cost, at)
-	return seen
-}
+// copied returns an oracle of its own in the same state.
+func (o *Oracle) copied() *Oracle { return &Oracle{rule: o.rule.copied(), used: o.used, last: o.last} }
 
 // wait returns a wait that the rule counts from the judged instant, counted from the
 // given one: a client counts from the instant of its request. No wait stays no wait.

@@ -122,6 +122,8 @@ func (r *tokens) admit(l algorithms.Limit, cost, t int64) {
 	r.set(l, left.Sub(whole(l.Capacity()), left), t)
 }
 
+func (r *tokens) copied() rule { c := *r; return &c }
+
 // A token bucket holds nothing up.
 func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
 
@@ -163,6 +165,8 @@ func (r *cellRate) admit(l algorithms.Limit, cost, t int64) {
 	r.set(l, new(big.Rat).Quo(r.ahead(l, cost, t), interval(l)), t)
 }
 
+func (r *cellRate) copied() rule { c := *r; return &c }
+
 // GCRA holds nothing up.
 func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
 
@@ -190,6 +194,8 @@ func (r *queue) admit(l algorithms.Limit, cost, t int64) {
 	level := r.level(l, t)
 	r.set(l, level.Add(level, whole(cost)), t)
 }
+
+func (r *queue) copied() rule { c := *r; return &c }
 
 // What stands in front of a charge leaks first, unit by unit at the rate of the limit.
 func (r *queue) backlog(l algorithms.Limit, t int64) int64 {

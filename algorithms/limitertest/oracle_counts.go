@@ -2,6 +2,7 @@ package limitertest
 
 import (
 	"math/big"
+	"slices"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
@@ -46,6 +47,8 @@ func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 // move: the count belongs to the window of the new instant.
 func (r *fixedWindow) move(_ algorithms.Limit, _, to int64) { r.last = to }
 
+func (r *fixedWindow) copied() rule { c := *r; return &c }
+
 // most: the interval lies in span/W + 2 aligned windows at most, and each admits L at most.
 func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
@@ -85,6 +88,8 @@ func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // move: the window is as old as it was.
 func (r *anchoredWindow) move(_ algorithms.Limit, from, to int64) { r.start -= from - to }
+
+func (r *anchoredWindow) copied() rule { c := *r; return &c }
 
 // most is the same as for aligned windows, since windows open at least W apart.
 func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
@@ -129,6 +134,8 @@ func (r *windowLog) backlog(algorithms.Limit, int64) int64 { return 0 }
 func (r *windowLog) move(l algorithms.Limit, from, to int64) {
 	r.admitted = []struct{ at, cost int64 }{{to, r.counted(l, from)}}
 }
+
+func (r *windowLog) copied() rule { return &windowLog{slices.Clone(r.admitted)} }
 
 // most: any W microseconds admit L at most, and a closed interval has one instant more.
 func (r *windowLog) most(l algorithms.Limit, span int64) int64 {
@@ -204,6 +211,8 @@ func (r *windowCounter) move(l algorithms.Limit, from, to int64) {
 	}
 	r.last, r.prev, r.curr = to, 0, sum.Num().Int64()
 }
+
+func (r *windowCounter) copied() rule { c := *r; return &c }
 
 // most: an aligned window admits L at most, and the interval touches that many.
 func (r *windowCounter) most(l algorithms.Limit, span int64) int64 {

@@ -146,13 +146,10 @@ var synchronizable = []algorithms.Side{
 	{Algorithm: algorithms.LeakyBucket{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second, Burst: 10}},
 }
 
-// chargeAt charges one key at an instant. Two sides are numbered together, as the engine has them.
+// chargeAt charges one key at an instant.
 func chargeAt(m *algorithms.Memory, at int64, cost int64, sides ...algorithms.Side) [2]algorithms.Observation {
 	c := algorithms.Charge{Policy: "p", Key: "k", Cost: cost, At: time.UnixMicro(at)}
 	copy(c.Sides[:], sides)
-	if len(sides) == 2 {
-		c.Epoch = 7
-	}
 	var into [1][2]algorithms.Observation
 	if err := m.Evaluate(context.Background(), []algorithms.Charge{c}, into[:]); err != nil {
 		panic(err)

@@ -19,8 +19,8 @@ type Step struct {
 // Trace makes charges that crowd around boundaries: multiples of the window and of the
 // emission interval, the ends of waits just announced, one microsecond to either side of
 // them; time that stands still and goes back; costs of 0, of the rest and one more;
-// limits, sides and roles that change in mid-traffic; epochs that come and go, sides that
-// are judged alone, and sides that follow, in step and out of it. It is not for concurrent use.
+// limits, sides and roles that change in mid-traffic, sides that begin beside one of their kind, sides that are
+// judged alone, and deferred charges. It is not for concurrent use.
 type Trace struct {
 	rng    *rand.Rand
 	model  *Model
@@ -36,7 +36,6 @@ type traceKey struct {
 	gone  algorithms.Side // left out a while ago, perhaps to come back
 	waits []int64         // instants announced by the last decisions
 	left  int64           // Remaining of one of the last decisions
-	epoch uint16          // of the pair; 0 before it has one
 }
 
 // traceKeys is few, so that a trace visits each key often.
@@ -74,12 +73,23 @@ func (t *Trace) Next() Step {
 		Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
 		Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
 	}
-	t.pair(k, &c)
+	if t.chance(20) {
+		t.leaveOneOut(&c)
+	}
+	c.Deferred = c.Sides[0].Present() != c.Sides[1].Present() && t.chance(40)
 
 	// The model's answer belongs to the step, so that a trace is asked of it once for all pairs.
 	s := Step{Charge: c, Want: t.model.Evaluate(c)}
 	t.learn(k, s.Want)
 	return s
+}
+
+// leaveOneOut takes one of two sides out of the charge.
+func (t *Trace) leaveOneOut(c *algorithms.Charge) {
+	r := algorithms.Role(t.rng.IntN(2))
+	if c.Sides[r].Present() && c.Sides[r.Other()].Present() {
+		c.Sides[r] = algorithms.Side{}
+	}
 }
 
 // chance is true in that many of a hundred calls.
@@ -101,9 +111,13 @@ func (t *Trace) change(k *traceKey) {
 
 	// The changes that operators make: roles swap, a side is left out, renamed, gets another
 	// limit (most often), or is replaced. Each of them keeps or loses state by a rule of its own.
-	switch t.rng.IntN(6) {
+	switch t.rng.IntN(8) {
 	case 0:
 		k.sides[0], k.sides[1] = k.sides[1], k.sides[0]
+	case 6, 7: // a side of the other one's kind, which begins as its copy
+		if k.sides[1-r].Present() {
+			k.sides[r] = t.sideLike(k.sides[1-r])
+		}
 	case 1:
 		if k.sides[0].Present() && k.sides[1].Present() {
 			k.gone, k.sides[r] = k.sides[r], algorithms.Side{}
@@ -140,6 +154,18 @@ func (t *Trace) separate(k *traceKey) {
 func (t *Trace) side() algorithms.Side {
 	a := algorithms.All[t.rng.IntN(len(algorithms.All))]
 	return algorithms.Side{ID: fmt.Sprintf("id%d", t.rng.IntN(3)), Algorithm: a, Limit: t.limit(a)}
+}
+
+// sideLike returns a side of another id with the algorithm and the window of a side, and mostly its limit.
+func (t *Trace) sideLike(like algorithms.Side) algorithms.Side {
+	side := algorithms.Side{ID: fmt.Sprintf("id%d", t.rng.IntN(3)), Algorithm: like.Algorithm, Limit: like.Limit}
+	if t.chance(40) {
+		side.Limit.Requests = t.requests()
+		if side.Algorithm.Validate(side.Limit) != nil {
+			side.Limit = like.Limit
+		}
+	}
+	return side
 }
 
 // limit returns a limit that the algorithm takes; one in a hundred it refuses.
