@@ -7,6 +7,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
@@ -28,7 +29,13 @@ func statusOf(d shadow.Decision, cost int64) *rls.RateLimitResponse_DescriptorSt
 	}
 	s.CurrentLimit = limitOf(d)
 	s.LimitRemaining = uint32(min(d.Remaining, math.MaxUint32))
-	s.DurationUntilReset = durationpb.New(d.ResetAfter)
+
+	// Envoy tells its client 0, which is "now", where there is no time. A window is as good as any other wait that does not help.
+	reset := d.MoreAfter()
+	if reset == algorithms.Never {
+		reset = d.Window
+	}
+	s.DurationUntilReset = durationpb.New(reset)
 	return s
 }
 

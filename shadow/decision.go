@@ -3,6 +3,7 @@ package shadow
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -20,6 +21,8 @@ type Decision struct {
 	// unknown.
 	Quota  int64
 	Window time.Duration
+	// Shape is how the enforced side forgets; UnknownShape for a custom limiter.
+	Shape algorithms.Shape
 	// Enforced is the side that decided. With Fallback it is the side that stood in, or the one whose limit the rule for
 	// store failures went by.
 	Enforced algorithms.Role
@@ -29,6 +32,29 @@ type Decision struct {
 	// Fallback reports that the enforced side did not answer, and that the
 	// authoritative or the rule for store failures decided.
 	Fallback bool
+}
+
+// MoreAfter is the wait until more quota is there, as response fields tell it: for a denial its RetryAfter, for an
+// admitted request the time until Remaining grows, or Never where no wait helps. A sliding window tells ResetAfter,
+// which is no earlier.
+func (d *Decision) MoreAfter() time.Duration {
+	switch {
+	case !d.Allowed && d.RetryAfter > 0:
+		return d.RetryAfter
+	case d.Limit == 0 && d.Remaining == 0:
+		return algorithms.Never // nothing ever remains
+	case d.Shape != algorithms.Bucket || d.Fallback || d.Quota <= 0 || d.Remaining >= d.Limit:
+		return d.ResetAfter
+	}
+
+	// A bucket is full after ResetAfter. More is there earlier by what it takes to refill all but the next unit. A limit
+	// that adapts refills more slowly than Quota says, and is then told a longer wait, not a shorter one.
+	hi, lo := bits.Mul64(uint64(d.Limit-d.Remaining-1), uint64(d.Window))
+	if hi >= uint64(d.Quota) {
+		return d.ResetAfter
+	}
+	earlier, _ := bits.Div64(hi, lo, uint64(d.Quota))
+	return d.ResetAfter - time.Duration(min(earlier, uint64(max(d.ResetAfter, 0))))
 }
 
 // unlimited is the decision where no policy matches. Its Remaining of -1 is unknown, and

@@ -144,6 +144,7 @@ func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *local
 	limit := &ev.limits[from]
 	d.Decision, d.Unenforced = o[from].Decision, o[from.Other()]
 	d.Policy, d.Quota, d.Window = c.Policy, limit.Requests, limit.Window
+	d.Shape = ev.sides[from].shape
 	d.Enforced, d.Fallback = from, failed || from != c.Enforced
 	if failed {
 		d.Decision = ev.fallback(limit, local)

@@ -68,7 +68,7 @@ func TestFieldsOfExtremeDecisions(t *testing.T) {
 		}
 
 		reset, found := list[0].(httpsfv.Item).Params.Get("t")
-		if never := !d.Allowed && d.RetryAfter == algorithms.Never; found == never {
+		if never := !d.Allowed && d.RetryAfter == algorithms.Never || d.Allowed && d.ResetAfter == algorithms.Never; found == never {
 			t.Errorf("%+v: %v: has t: %t, want %t", d, w.Header(), found, !never)
 		}
 		if after := w.Header().Get("Retry-After"); after != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// Fields is a style of response fields that tell a client its limit. In every style a denial has Retry-After, unless no
-// wait would help.
+// Fields is a style of response fields that tell a client its limit. In every style a denial has Retry-After. Where no
+// wait would help, there is neither Retry-After nor a reset.
 type Fields int
 
 const (
@@ -177,10 +177,10 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 		return b
 	}
 
-	reset := seconds(untilMore(d))
+	more := d.MoreAfter()
 	switch f.style {
 	case FieldsDraft08:
-		b = f.drafts08(list, d, b, reset)
+		b = f.drafts08(list, d, b, more)
 
 	case FieldsDraft06:
 		if text := f.policyOf(d, false); text != "" {
@@ -188,21 +188,26 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 		}
 		b = list.addNumber(b, rateLimitLimit, max(d.Limit, 0))
 		b = list.addNumber(b, rateLimitRemaining, d.Remaining)
-		b = list.addNumber(b, rateLimitReset, reset)
+		if more != algorithms.Never {
+			b = list.addNumber(b, rateLimitReset, seconds(more))
+		}
 
 	case FieldsLegacy, FieldsLegacyEpoch:
-		if f.style == FieldsLegacyEpoch {
-			reset += time.Now().Unix()
-		}
 		b = list.addNumber(b, legacyLimit, max(d.Limit, 0))
 		b = list.addNumber(b, legacyRemaining, d.Remaining)
-		b = list.addNumber(b, legacyReset, reset)
+		switch {
+		case more == algorithms.Never:
+		case f.style == FieldsLegacyEpoch:
+			b = list.addNumber(b, legacyReset, second(time.Now().Add(more)))
+		default:
+			b = list.addNumber(b, legacyReset, seconds(more))
+		}
 	}
 	return b
 }
 
-// drafts08 adds both fields of the drafts from 08 on. Where no wait would help, RateLimit has no time.
-func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, reset int64) []byte {
+// drafts08 adds both fields of the drafts from 08 on.
+func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, more time.Duration) []byte {
 	// Most services have one limit, whose texts are ready.
 	if first := f.first.Load(); first != nil && first.isOf(d) {
 		list.add(rateLimitPolicy, first.text)
@@ -215,8 +220,8 @@ func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, re
 	}
 
 	b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
-	if d.Allowed || d.RetryAfter != algorithms.Never {
-		b = strconv.AppendInt(append(b, ";t="...), reset, 10)
+	if more != algorithms.Never {
+		b = strconv.AppendInt(append(b, ";t="...), seconds(more), 10)
 	}
 	return list.addWritten(b, rateLimit)
 }
@@ -282,16 +287,6 @@ func appendName(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"')
 }
 
-// untilMore returns the time until there is more quota. For a denial it is the time until this request would be
-// allowed, so that the reset and Retry-After do not contradict each other.
-func untilMore(d *shadow.Decision) time.Duration {
-	if !d.Allowed && d.RetryAfter != algorithms.Never {
-		return d.RetryAfter
-	}
-
-	return d.ResetAfter
-}
-
 // seconds rounds up, because a client that returns too early is denied again. The time of a foreign limiter may be
 // negative, which counts as 0.
 func seconds(d time.Duration) int64 {
@@ -301,4 +296,13 @@ func seconds(d time.Duration) int64 {
 	}
 
 	return whole
+}
+
+// second returns the first whole second since 1970 that is no earlier than an instant: a client that comes in the second
+// of the instant itself may come too early.
+func second(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
 }

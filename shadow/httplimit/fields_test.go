@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -72,12 +73,54 @@ func TestFieldStyles(t *testing.T) {
 			}
 		}
 	}
+}
 
-	h := httplimit.New(harness(t, file), httplimit.Config{Fields: httplimit.FieldsLegacyEpoch})(items())
-	before := time.Now().Unix()
-	reset, err := strconv.ParseInt(get(h, "/items/1", "192.0.2.1").Header.Get("X-RateLimit-Reset"), 10, 64)
-	if err != nil || reset < before+60 || reset > time.Now().Unix()+60 {
-		t.Errorf("reset at %d, %v, want in 60 s", reset, err)
+// A reset in seconds since 1970 is no earlier than the instant that it rounds.
+func TestResetInSecondsSince1970(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole := time.Now().Unix()
+		for _, row := range []struct{ past, wait, want time.Duration }{
+			{0, 2 * time.Second, 2}, {0, 2*time.Second + 1, 3}, {960 * time.Millisecond, 2 * time.Second, 3}, {0, 40 * time.Millisecond, 1}, {0, time.Second, 2},
+		} {
+			time.Sleep(row.past)
+			h := http.Header{}
+			d := shadow.Decision{Policy: "p", Quota: 2, Window: time.Minute, Decision: algorithms.Decision{Limit: 2, RetryAfter: row.wait}}
+			httplimit.FieldsLegacyEpoch.Write(h, d)
+			if got, want := h.Get("X-RateLimit-Reset"), strconv.FormatInt(whole+int64(row.want), 10); got != want {
+				t.Errorf("%s from now: %s, want %s", row.wait, got, want)
+			}
+		}
+	})
+}
+
+// The reset of an admitted request is the time until one more is there, not until the bucket is full.
+func TestResetOfAnEmptyBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := strings.ReplaceAll(file, "fixed_window_anchored", "token_bucket")
+		h := httplimit.New(harness(t, strings.ReplaceAll(text, "limit: 2", "limit: 60")), httplimit.Config{})(items())
+		for range 59 {
+			get(h, "/items/1", "192.0.2.1")
+		}
+		for _, what := range []string{"the last one", "the denial after it"} {
+			if got := get(h, "/items/1", "192.0.2.1").Header.Get("RateLimit"); got != `"per-client";r=0;t=1` {
+				t.Errorf("%s: %s", what, got)
+			}
+		}
+	})
+}
+
+// A denial for ever says in no style when to come back, and neither does a limit of 0 that was only looked at.
+func TestNoResetWhereNoWaitHelps(t *testing.T) {
+	for style := httplimit.FieldsDraft08; style <= httplimit.FieldsNone; style++ {
+		for _, d := range []algorithms.Decision{
+			{RetryAfter: algorithms.Never}, {Limit: 2, RetryAfter: algorithms.Never, ResetAfter: time.Minute}, {Allowed: true},
+		} {
+			h := http.Header{}
+			style.Write(h, shadow.Decision{Policy: "p", Quota: d.Limit, Window: time.Minute, Decision: d})
+			if text := rateFields(h); strings.Contains(text, "Reset") || strings.Contains(text, ";t=") || strings.Contains(text, "Retry") {
+				t.Errorf("style %d, %+v:\n%s", style, d, text)
+			}
+		}
 	}
 }
 

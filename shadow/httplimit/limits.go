@@ -266,8 +266,8 @@ func (l *Limits) wait(ctx context.Context, delay time.Duration) error {
 }
 
 // RetryWhenFull is the time after which a request that Wait has refused with ErrFull should come again. RateLimit is
-// already written then and says t = reset: a client must not be told to come back earlier than that.
-func RetryWhenFull(d shadow.Decision) time.Duration { return max(d.Delay, d.ResetAfter) }
+// already written then and says when more is there: a client must not be told to come back earlier than that.
+func RetryWhenFull(d shadow.Decision) time.Duration { return max(d.Delay, d.MoreAfter()) }
 
 // FormatSeconds writes a time as Retry-After has it: in whole seconds, rounded up.
 func FormatSeconds(d time.Duration) string { return strconv.FormatInt(seconds(d), 10) }

@@ -207,7 +207,7 @@ func TestTurnsOfALeakyBucket(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		go send(ctx)
 		synctest.Wait()
-		if w := send(t.Context()); w.Code != 503 || w.Header().Get("Retry-After") != "240" {
+		if w := send(t.Context()); w.Code != 503 || w.Header().Get("Retry-After") != "180" {
 			t.Errorf("with two waiting: %d %v", w.Code, w.Header())
 		}
 
