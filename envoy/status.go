@@ -7,7 +7,6 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
@@ -32,7 +31,7 @@ func statusOf(d shadow.Decision, cost int64) *rls.RateLimitResponse_DescriptorSt
 
 	// Envoy tells its client 0, which is "now", where there is no time. A window is as good as any other wait that does not help.
 	reset := d.MoreAfter()
-	if reset == algorithms.Never {
+	if reset == math.MaxInt64 { // for ever
 		reset = d.Window
 	}
 	s.DurationUntilReset = durationpb.New(reset)

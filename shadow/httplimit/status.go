@@ -58,16 +58,50 @@ func (w *pushWriter) Push(target string, options *http.PushOptions) error {
 	return w.ResponseWriter.(http.Pusher).Push(target, options)
 }
 
-// watchStatus returns a writer for a handler, and where its status is remembered. A handler that asks for http.Flusher, Hijacker or
-// Pusher finds what the server has, and no more: it may choose another way if one is missing.
+// The servers of net/http implement the deprecated http.CloseNotifier beside what is above. Some frameworks ask for it without a
+// look whether it is there.
+type (
+	notifyFlushWriter  struct{ flushWriter }
+	notifyHijackWriter struct{ hijackWriter }
+	notifyPushWriter   struct{ pushWriter }
+)
+
+// CloseNotify implements http.CloseNotifier.
+func (w *notifyFlushWriter) CloseNotify() <-chan bool { return w.closeNotify() }
+
+// CloseNotify implements http.CloseNotifier.
+func (w *notifyHijackWriter) CloseNotify() <-chan bool { return w.closeNotify() }
+
+// CloseNotify implements http.CloseNotifier.
+func (w *notifyPushWriter) CloseNotify() <-chan bool { return w.closeNotify() }
+
+func (w *statusWriter) closeNotify() <-chan bool {
+	return w.ResponseWriter.(closeNotifier).CloseNotify()
+}
+
+// closeNotifier is http.CloseNotifier.
+type closeNotifier interface{ CloseNotify() <-chan bool }
+
+// watchStatus returns a writer for a handler, and where its status is remembered. A handler that asks for http.Flusher, Hijacker,
+// Pusher or CloseNotifier finds what the server has, and no more: it may choose another way if one is missing.
 func watchStatus(w http.ResponseWriter) (http.ResponseWriter, *statusWriter) {
 	_, flushes := w.(http.Flusher)
 	_, hijacks := w.(http.Hijacker)
 	_, pushes := w.(http.Pusher)
+	_, notifies := w.(closeNotifier)
 	plain := statusWriter{ResponseWriter: w}
 
 	// A handler may keep its writer, so it is not used again, and costs one allocation.
 	switch {
+	case notifies && flushes && hijacks:
+		watched := &notifyHijackWriter{hijackWriter{flushWriter{plain}}}
+		return watched, &watched.statusWriter
+	case notifies && flushes && pushes:
+		watched := &notifyPushWriter{pushWriter{flushWriter{plain}}}
+		return watched, &watched.statusWriter
+	case notifies && flushes:
+		watched := &notifyFlushWriter{flushWriter{plain}}
+		return watched, &watched.statusWriter
 	case flushes && hijacks:
 		watched := &hijackWriter{flushWriter{plain}}
 		return watched, &watched.statusWriter

@@ -24,6 +24,18 @@ type (
 		flushParts
 		http.Pusher
 	}
+	notifyFlushParts struct {
+		flushParts
+		closeNotifier
+	}
+	notifyHijackParts struct {
+		hijackParts
+		closeNotifier
+	}
+	notifyPushParts struct {
+		pushParts
+		closeNotifier
+	}
 )
 
 // partsOf names the optional interfaces of a writer.
@@ -37,14 +49,19 @@ func partsOf(w http.ResponseWriter) (names string) {
 	if _, is := w.(http.Pusher); is {
 		names += "pusher "
 	}
+	if _, is := w.(closeNotifier); is {
+		names += "close notifier "
+	}
 	return names
 }
 
 // A handler finds the optional interfaces that the server's writer has, and no others: it may choose its way by them.
 func TestWatchedWriterHasTheSameParts(t *testing.T) {
 	flushing := flushParts{ResponseWriter: httptest.NewRecorder()}
+	hijacking, pushing := hijackParts{flushParts: flushing}, pushParts{flushParts: flushing}
 	for _, w := range []http.ResponseWriter{
-		httptest.NewRecorder(), plainParts{httptest.NewRecorder()}, flushing, hijackParts{flushParts: flushing}, pushParts{flushParts: flushing},
+		httptest.NewRecorder(), plainParts{httptest.NewRecorder()}, flushing, hijacking, pushing,
+		notifyFlushParts{flushParts: flushing}, notifyHijackParts{hijackParts: hijacking}, notifyPushParts{pushParts: pushing},
 	} {
 		watched, _ := watchStatus(w)
 		if got, want := partsOf(watched), partsOf(w); got != want {
@@ -52,6 +69,28 @@ func TestWatchedWriterHasTheSameParts(t *testing.T) {
 		}
 		if inner := watched.(interface{ Unwrap() http.ResponseWriter }).Unwrap(); inner != w {
 			t.Errorf("%T: a ResponseController finds %T", w, inner)
+		}
+	}
+}
+
+// The servers of net/http have parts that frameworks take for granted.
+func TestWatchedWriterHasThePartsOfServers(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		parts := make(chan [2]string, 1)
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			watched, _ := watchStatus(w)
+			parts <- [2]string{partsOf(watched), partsOf(w)}
+		}))
+		server.EnableHTTP2 = http2
+		server.StartTLS()
+		answer, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		server.Close()
+		if got := <-parts; got[0] != got[1] {
+			t.Errorf("%s: %q, want %q", answer.Proto, got[0], got[1])
 		}
 	}
 }
