@@ -14,8 +14,7 @@ import (
 
 var twinSteps = flag.Int("disturbances", 6, "steps of the random program of disturbances, which -seed draws; 0 draws another one each time")
 
-// Two limiters that are the same do not differ in a random program: in each step one thing happens to
-// each of the two servers, at instants that are drawn, too.
+// In a random program one thing happens to each of the two servers in each step, at instants that are drawn, too.
 func TestRandomDisturbancesOnRealServers(t *testing.T) {
 	drawn := *seed
 	if drawn == 0 {
@@ -33,28 +32,27 @@ func TestRandomDisturbancesOnRealServers(t *testing.T) {
 	for step := range *twinSteps {
 		var done sync.WaitGroup
 		var names [2]string
-		for i, server := range w.servers {
+		for i := range w.servers {
 			d, delay := all[rng.IntN(len(all))], time.Duration(rng.IntN(150))*time.Millisecond
 			names[i] = d.name
 			done.Go(func() {
 				time.Sleep(delay)
-				d.do(w, server)
+				d.do(w, w.servers[i])
 			})
 		}
 
-		// Some programs go on with the keys of the step before, whose sides have missed charges.
+		// Some programs go on with the keys of the step before, of which a side has missed checks.
 		w.spendAndCheck(&done, string(rune('a'+step/2%26)), names[0]+" and "+names[1])
 		if t.Failed() {
 			return
 		}
 	}
+	w.checkDisturbed()
 }
 
 // addReplica gives a server a replica, which waits for a failover.
 func (w *twins) addReplica(i int) {
-	addr := privateServer(w.t, debugging(w.t)...)
-	w.replicas[i] = redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: 10 * time.Second})
-	w.t.Cleanup(func() { w.replicas[i].Close() })
+	w.replicas[i] = w.client(privateServer(w.t, debugging(w.t)...))
 	w.follow(w.replicas[i], w.servers[i])
 }
 
