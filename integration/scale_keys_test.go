@@ -156,27 +156,37 @@ func scaleKeys(t *testing.T) {
 	draw(t, "scale-keys.svg", panel{"CPU of a charge of both sides, us", "keys", []curve{inMemory, inRedis, caller}})
 }
 
-// fullLedger fills the 32 days of a policy, with every outcome in each minute, from instances that all see it.
+// fullLedger fills the 32 days of a policy, with every outcome in each minute, from instances that all see it, and the slots of an hour.
 func fullLedger(t *testing.T, instances int) map[string]int64 {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: privateServer(t)})
 	defer client.Close()
 	ledger, id := divergence.NewRedisLedger(client, "scale"), divergence.ID{Policy: "p", Epoch: "e"}
-	end := time.Now().Truncate(time.Hour)
-	since := end.Add(-divergence.KeptDays * divergence.HoursPerDay * time.Hour)
-	judge := divergence.NewReader(ledger, id, since)
-
-	var recorders []*divergence.Recorder
-	var names []string
-	for n := range instances {
-		recorders, names = append(recorders, divergence.NewRecorder(nil)), append(names, fmt.Sprint("host", n, "-0123456789abcdef"))
-	}
-	for now := since.Add(time.Hour); !now.After(end); now = now.Add(time.Hour) {
-		for n, r := range recorders {
-			observeHour(r, now.Add(-time.Hour))
-			writeRecord(t, ledger, id, names[n], r, now)
+	now := time.Now()
+	for range instances {
+		r := divergence.NewRecorder(nil)
+		observeHour(r, now.Truncate(time.Hour).Add(-time.Hour))
+		for r.Changed() {
+			b := r.Batch(now, true)
+			if _, err := ledger.Add(t.Context(), id, b); err != nil {
+				t.Fatal(err)
+			}
+			r.Written(b)
 		}
-		if err := judge.Fold(t.Context(), now, names); err != nil {
+	}
+	leader := divergence.NewReader(ledger, id, now.Add(-2*time.Hour))
+	if _, err := leader.History(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Store(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// Redis takes no hours of days ago, so all of them are the last one.
+	hour := now.Unix()/divergence.SecondsPerHour - 1
+	key := "shadowlimit1:{scale:p}:ledger:e:hour:"
+	for n := range int64(divergence.KeptDays*divergence.HoursPerDay - 1) {
+		if err := client.Copy(t.Context(), fmt.Sprint(key, hour), fmt.Sprint(key, hour-1-n), 0, false).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,21 +207,6 @@ func observeHour(r *divergence.Recorder, hour time.Time) {
 			hash := divergence.Hash("scale", "p", key)
 			r.Observe(key, hash, at, &kinds[n%len(kinds)], &divergence.Setting{Cost: 1})
 		}
-	}
-}
-
-func writeRecord(t *testing.T, l divergence.Ledger, id divergence.ID, name string, r *divergence.Recorder, now time.Time) {
-	t.Helper()
-	ack, err := l.Acked(t.Context(), id, divergence.Writer{Instance: name})
-	if err == nil {
-		r.Acknowledge(0, ack)
-		s := r.Snapshot(now)
-		if err = l.Write(t.Context(), id, name, s); err == nil {
-			r.Commit(s, now)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -239,7 +234,7 @@ func ledgerBytes(t *testing.T, client *redis.Client) map[string]int64 {
 // ledgerKinds are the keys of a ledger, and what docs/performance.md calls them.
 var ledgerKinds = [][2]string{
 	{"hour", "hours of the fleet"}, {"top", "frequent keys"}, {"keys", "distinct keys"},
-	{"open", "records of instances"}, {"folded", "acks"}, {"all", "**together**"},
+	{"slot", "slots of an hour"}, {"writer", "numbers of writers"}, {"all", "**together**"},
 }
 
 // scaleLedger measures a ledger of 32 days.

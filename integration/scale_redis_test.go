@@ -133,7 +133,13 @@ func commandOf(line string) string {
 	command, rest, _ := strings.Cut(line, `"`)
 	command = strings.ToUpper(command)
 	if strings.HasPrefix(command, "EVAL") {
-		for _, key := range []string{"teller", "judged", "folded", "state"} {
+		if strings.Contains(rest, ":ledger:") {
+			if strings.Contains(rest, ":changes\"") {
+				return "script of slots"
+			}
+			return "script of hours"
+		}
+		for _, key := range []string{"teller", "judged", "state"} {
 			if strings.Contains(rest, "}:"+key+`"`) || strings.Contains(rest, ":"+key+`"`) {
 				return "script of " + key
 			}
@@ -167,11 +173,11 @@ func (r rates) add(h heard, share float64) {
 }
 
 // split tells what each instance asks from what the judges and the teller ask besides. Those instances that run no script
-// judge nothing and count nothing.
+// but that of their slots judge nothing and count nothing.
 func split(list []heard, f *scaled, during time.Duration) (each, rest rates) {
 	busy := map[string]bool{}
 	for _, h := range list {
-		if strings.HasPrefix(h.command, "script") {
+		if strings.HasPrefix(h.command, "script") && h.command != "script of slots" {
 			busy[h.from] = true
 		}
 	}

@@ -26,8 +26,7 @@ type scaled struct {
 	cpu           float64 // of its processes, before the time that is measured, and then during it
 }
 
-// What a fleet does in a young one differs: states are read until a teller has counted, beats have all policies until then, and
-// judges fold for the first time after a minute.
+// What a fleet does in a young one differs: states are read until a teller has counted, and beats have all policies until then.
 const (
 	settles  = 75 * time.Second
 	measured = time.Minute     // the longest interval of what an instance does, but for keys

@@ -60,14 +60,9 @@ type evidence struct {
 	link *link
 }
 
-func (e *evidence) Evidence(ctx context.Context, id divergence.ID, from, to int64) (divergence.Evidence, error) {
+func (e *evidence) Slots(ctx context.Context, id divergence.ID, from, since int64) ([]divergence.Slot, int64, error) {
 	e.link.read = time.Now()
-	return e.Ledger.Evidence(ctx, id, from, to)
-}
-
-func (e *evidence) Ticks(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Tick, error) {
-	e.link.read = time.Now()
-	return e.Ledger.Ticks(ctx, id, from, to)
+	return e.Ledger.Slots(ctx, id, from, since)
 }
 
 // checkEvidence holds what an instance does against when it read the evidence for that.

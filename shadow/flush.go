@@ -6,8 +6,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
-
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // How often the evidence of a policy is written, in rounds of writeLoop: where the candidate is enforced each time, because
@@ -16,18 +14,17 @@ import (
 const (
 	changedRounds = int(assessEvery / flushEvery)
 	idleRounds    = int(time.Minute / flushEvery)
-	// The fold is asked for once a minute. Keys are shown, and min_denied_keys counts them: after the first ones they may wait for longer.
-	askFoldedEvery = time.Minute - flushEvery
-	keysEvery      = 5 * time.Minute
+	// Keys are shown, and min_denied_keys counts them: after the first ones they may wait for longer.
+	keysSoon  = time.Minute - flushEvery
+	keysEvery = 5 * time.Minute
 )
 
 // written is what the fleet knows of a migration's writes to the ledger. But for flushed, fleet.writing guards it.
 type written struct {
 	flushed atomic.Int64 // the ledger has all that was counted before, us
 	round   int          // of the last write, by fleet.rounds
-	// By the store's clock. The zero time says that it is due.
-	asked time.Time // when the ledger was asked for the fold
-	keys  time.Time // when keys were last part of a write
+	// When keys were last part of a write, by the store's clock. The zero time says that they are due.
+	keys time.Time
 	// Whether the candidate was enforced for any key at the last write.
 	exposed bool
 }
@@ -97,61 +94,49 @@ func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migr
 	return errors.Join(failed...)
 }
 
-// flushRest writes everything of one policy: counts of the time in which an earlier write failed come after that one. Requires
-// f.writing.
+// flushRest writes everything of one policy, also what was counted while earlier writes failed. Requires f.writing.
 func (f *fleet) flushRest(ctx context.Context, m *migration, now time.Time) error {
-	m.progress.written.asked, m.progress.written.keys = time.Time{}, time.Time{}
-	if err := f.flushOne(ctx, m, now); err != nil || !m.progress.recorder.Changed() {
-		return err
+	m.progress.written.keys = time.Time{}
+	for collected := false; ; {
+		waits := m.progress.recorder.Waiting()
+		if collected && !waits {
+			return nil
+		}
+		collected = collected || !waits
+		if err := f.flushOne(ctx, m, now); err != nil {
+			return err
+		}
 	}
-	return f.flushOne(ctx, m, now)
 }
 
-// flushOne writes the record of one policy. One that was not written is repeated by the next call. Requires f.writing.
+// flushOne writes a batch of one policy. One that was not written is repeated by the next call. Requires f.writing.
 func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
 	id := m.id()
-	snapshot, err := f.snapshot(ctx, m, id, now)
+	exposed := m.progress.stage.state.Load().Exposed()
+	batch := m.progress.recorder.Batch(now, m.keysDue(exposed, now))
+	m.progress.written.exposed = exposed
+	dropped, err := f.ledger.Add(ctx, id, batch)
 	if err != nil {
-		m.progress.recorder.Present(now)
 		return err
 	}
-	if err := f.ledger.Write(ctx, id, f.id, snapshot); err != nil {
-		m.progress.recorder.Abandon(now)
-		m.progress.written.asked, m.progress.written.keys = time.Time{}, time.Time{}
-		return err
+	m.progress.recorder.Written(batch)
+	if dropped > 0 {
+		f.log.Warn("shadowlimit: evidence came too late and is dropped: the ledger takes two hours",
+			"policy", m.spec.Policy, "minutes", dropped)
 	}
 
-	m.progress.recorder.Commit(snapshot, now)
+	if batch.Whole {
+		m.progress.written.keys = now
+	}
 
-	// A record that was repeated leaves out the counts since then, which are due in the next round.
-	if !snapshot.Repeated {
+	// Where an earlier write failed, the rest comes with the next batches, in the next rounds.
+	if !batch.Until.IsZero() {
+		m.progress.written.flushed.Store(batch.Until.UnixMicro())
+	}
+	if batch.Until.Equal(now) {
 		m.progress.written.round = f.rounds
-		m.progress.written.flushed.Store(now.UnixMicro())
 	}
 	return nil
-}
-
-// snapshot returns what to write of one policy. It asks first for the fold, once a minute and after each failure: an
-// instance that was taken for gone must know that before it takes new counts from the requests. Requires f.writing.
-func (f *fleet) snapshot(ctx context.Context, m *migration, id divergence.ID, now time.Time) (*divergence.Snapshot, error) {
-	if past(askFoldedEvery, m.progress.written.asked, now) {
-		incarnation := m.progress.recorder.Incarnation()
-		ack, err := f.ledger.Acked(ctx, id, divergence.Writer{Instance: f.id, Incarnation: incarnation})
-		if err != nil {
-			return nil, err
-		}
-		m.progress.recorder.Acknowledge(incarnation, ack)
-		m.progress.written.asked = now
-	}
-
-	exposed := m.progress.stage.state.Load().Exposed()
-	due := m.keysDue(exposed, now)
-	m.progress.written.exposed = exposed
-	if !due {
-		return m.progress.recorder.Brief(now), nil
-	}
-	m.progress.written.keys = now
-	return m.progress.recorder.Snapshot(now), nil
 }
 
 // keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, for all of them while the
@@ -159,7 +144,7 @@ func (f *fleet) snapshot(ctx context.Context, m *migration, id divergence.ID, no
 func (m *migration) keysDue(exposed bool, now time.Time) bool {
 	left := m.progress.written.exposed && !exposed
 	soon := exposed || m.progress.recorder.KeysWait()
-	return left || past(keysEvery, m.progress.written.keys, now) || soon && past(askFoldedEvery, m.progress.written.keys, now)
+	return left || past(keysEvery, m.progress.written.keys, now) || soon && past(keysSoon, m.progress.written.keys, now)
 }
 
 // replan replaces the plan in use, and writes the last records of the dropped migrations.

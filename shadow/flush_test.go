@@ -55,11 +55,11 @@ type keysWritten struct {
 	rounds []int
 }
 
-func (k *keysWritten) Write(ctx context.Context, id divergence.ID, instance string, s *divergence.Snapshot) error {
-	if s.Whole {
+func (k *keysWritten) Add(ctx context.Context, id divergence.ID, b *divergence.Batch) (int, error) {
+	if b.Whole {
 		k.rounds = append(k.rounds, k.f.rounds)
 	}
-	return k.Ledger.Write(ctx, id, instance, s)
+	return k.Ledger.Add(ctx, id, b)
 }
 
 // Keys are written every five minutes; within a minute where the candidate is enforced, where the ledger has none of their kind,

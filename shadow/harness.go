@@ -78,9 +78,6 @@ type Harness struct {
 	reloading sync.Mutex
 	// closed is set before Close takes reloading, so that a reload under way sees it.
 	closed atomic.Bool
-	// incarnations is the number of the last recorder that came with a reload; guarded by
-	// reloading.
-	incarnations int64
 
 	unwatch  context.CancelFunc // ends the goroutine that reads the file
 	watching sync.WaitGroup     // of that goroutine

@@ -39,7 +39,7 @@ type readOnly struct {
 }
 
 // reads are the commands without a write that this library sends.
-var reads = []string{"get", "time", "hmget", "hgetall", "hvals", "ping", "xrevrange", "zrange", "pfcount", "hello", "client"}
+var reads = []string{"get", "time", "hmget", "hgetall", "ping", "xrevrange", "zrange", "zrevrange", "zrevrangebyscore", "pfcount", "hello", "client"}
 
 func (r *readOnly) refuses(cmd redis.Cmder) bool {
 	name := strings.ToLower(cmd.Name())

@@ -62,15 +62,6 @@ func (h *Harness) reload(set *policies.Set) error {
 		return err
 	}
 
-	// A recorder that begins with this reload must not write over the entries of another
-	// that this instance has written under the same name.
-	for _, m := range next.migrations {
-		if !m.sameEpoch(before.named(m.spec.Policy)) {
-			h.incarnations += incarnationsPerReload
-			m.progress.recorder.StartIncarnation(h.incarnations)
-		}
-	}
-
 	// The series of a policy that is gone would stay at their last value for ever.
 	h.warn(set)
 	dropped := droppedFrom(before, next)
@@ -102,10 +93,6 @@ func droppedFrom(before, next *plan) (dropped []*migration) {
 	}
 	return dropped
 }
-
-// incarnationsPerReload is how many incarnations a recorder may begin by itself before the
-// number of the next reload's recorder is reached.
-const incarnationsPerReload = 1 << 20
 
 // changesLogged bounds how many changes of one reload are logged.
 const changesLogged = 50

@@ -10,7 +10,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -19,7 +18,7 @@ import (
 type keyDifferences struct {
 	// Counted is the last 24 h of the key, exactly; null where the policy does not protect it.
 	Counted *keyCounts `json:"counted"`
-	// NewlyDenied and NewlyAllowed are from the lists of the most frequent keys, of yesterday and today (UTC); null where the key
+	// NewlyDenied and NewlyAllowed are from the lists of the most frequent keys, since the evidence began; null where the key
 	// is in none.
 	NewlyDenied  *divergence.KeyCount `json:"newly_denied"`
 	NewlyAllowed *divergence.KeyCount `json:"newly_allowed"`
@@ -51,16 +50,10 @@ func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key 
 	}
 	d.Counted = countsOf(history.Hours, key)
 
-	yesterday := now.Add(-divergence.HoursPerDay * time.Hour)
-	if yesterday.Before(a.State.Since) {
-		yesterday = a.State.Since
-	}
-	at := *a
-	at.Evidence.Now = now
 	for kind, into := range map[divergence.KeyKind]**divergence.KeyCount{
 		divergence.KeysNewlyDenied: &d.NewlyDenied, divergence.KeysNewlyAllowed: &d.NewlyAllowed,
 	} {
-		top, err := status.Top(ctx, f.ledger, &at, kind, yesterday)
+		top, err := f.ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind)
 		if err != nil {
 			return d, err
 		}
@@ -97,7 +90,7 @@ func (d *keyDifferences) write(out io.Writer) {
 		count *divergence.KeyCount
 	}{{"newly denied", d.NewlyDenied}, {"newly allowed", d.NewlyAllowed}} {
 		if k := listed.count; k != nil {
-			parts = append(parts, fmt.Sprintf("%s %s since yesterday, at most %s too high", listed.what,
+			parts = append(parts, fmt.Sprintf("%s %s since the evidence began, at most %s too high", listed.what,
 				humanize.Grouped(k.Count), humanize.Grouped(k.Error)))
 		}
 	}

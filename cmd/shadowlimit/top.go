@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,7 +14,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -24,15 +22,13 @@ const topDescription = `Shows the keys that the candidate would newly deny most,
 evidence began; with --denied, the keys that the authoritative denies most. A count
 is at most as much too high as the column ERROR says, and may be five minutes old. Keys
 are HMACs if the service has a secret. A first line says for how many keys the candidate
-is enforced: the counts are of answers, whether clients got them or not. Lists are kept
-by the day (UTC): --since counts from the day of that instant on.
+is enforced: the counts are of answers, whether clients got them or not.
 
 Clients choose keys. -o csv writes control characters as \n or \x1b, and a ' before a key
 that a spreadsheet would take for a formula; -o json has the keys as they are.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit top per-client
-  shadowlimit top per-client --since 2d
   shadowlimit top per-client --denied -o csv`
 
 func topCommand(std streams) *cli.Command {
@@ -46,7 +42,6 @@ func topCommand(std streams) *cli.Command {
 				Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "`FORM` of the output: text, json or csv",
 			},
 			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
-			&cli.StringFlag{Name: "since", Usage: "from `TIME` on: a duration such as 2d, or a day such as 2026-11-20"},
 		),
 		Action: func(c *cli.Context) error { return topAction(c, std.out) },
 	}
@@ -56,7 +51,7 @@ func topCommand(std streams) *cli.Command {
 type topReport struct {
 	Policy   string                `json:"policy"`
 	Keys     []divergence.KeyCount `json:"keys"`
-	Distinct int64                 `json:"distinct"` // since the evidence began, whatever --since says
+	Distinct int64                 `json:"distinct"`
 	// Share is about the first key's share of everything that was counted: its count is older by up to
 	// five minutes than the sum. It is nil if nothing was counted.
 	Share *float64 `json:"share"`
@@ -75,17 +70,12 @@ func topAction(c *cli.Context, out io.Writer) error {
 	if write == nil {
 		return usagef(seeHelp(c), "-o %s: want text, json or csv", c.String("output"))
 	}
-	since, err := sinceOf(c.String("since"))
-	if err != nil {
-		return err
-	}
-
 	return onFleet(c, formatText, func(c *cli.Context, f *fleet) error {
 		list, err := f.assess(c.Context, policy)
 		if err != nil {
 			return err
 		}
-		report, err := f.top(c, &list[0], since)
+		report, err := f.top(c, &list[0])
 		if err != nil {
 			return err
 		}
@@ -101,52 +91,27 @@ var topWriters = map[format]func(io.Writer, *topReport) error{
 }
 
 // top gathers the frequent keys: newly denied, or with --denied, denied by the authoritative.
-func (f *fleet) top(c *cli.Context, a *promotion.Assessment, since func(now time.Time) time.Time) (*topReport, error) {
+func (f *fleet) top(c *cli.Context, a *promotion.Assessment) (*topReport, error) {
 	total := a.Evidence.History.Total()
 	kind, side, harm, all := divergence.KeysNewlyDenied, algorithms.Candidate, "newly denied", total[divergence.NewlyDenied]
 	if c.Bool("denied") {
 		kind, side, harm, all = divergence.KeysDenied, algorithms.Authoritative, "denied by the authoritative", total.AuthoritativeDenies()
 	}
 
-	// Counts from before the evidence belong to another comparison.
-	from := a.State.Since
-	if since != nil && since(a.Evidence.Now).After(from) {
-		from = since(a.Evidence.Now)
-	}
-	keys, err := status.Top(c.Context, f.ledger, a, kind, from)
+	keys, err := f.ledger.Top(c.Context, a.State.LedgerID(a.Spec.Policy), kind)
 	if err != nil {
 		return nil, err
 	}
 
-	// The total is about all evidence, so it is no denominator for a part of it.
 	report := &topReport{
 		Policy: a.Spec.Policy, Keys: keys, Distinct: a.Evidence.History.Distinct[kind],
 		harm: harm, side: side.String(), enforced: a.State.Share(),
 	}
-	if len(keys) > 0 && since == nil && all > 0 {
+	if len(keys) > 0 && all > 0 {
 		share := float64(keys[0].Count) / float64(all)
 		report.Share = &share
 	}
 	return report, nil
-}
-
-// sinceOf reads how far back to look: a duration, or a day; nil for all evidence.
-func sinceOf(text string) (func(now time.Time) time.Time, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if day, err := time.Parse(time.DateOnly, text); err == nil {
-		if day.After(time.Now()) {
-			return nil, usagef("such as 12h, 2d or 2026-11-20", "--since %s is in the future", text)
-		}
-		return func(time.Time) time.Time { return day }, nil
-	}
-
-	back, err := algorithms.ParseWindow(text)
-	if err != nil || back <= 0 {
-		return nil, usagef("such as 12h, 2d or 2026-11-20", "--since %s: want a duration or a day", text)
-	}
-	return func(now time.Time) time.Time { return now.Add(-back) }, nil
 }
 
 func writeTopCSV(out io.Writer, r *topReport) error {

@@ -159,7 +159,7 @@ func topOf(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessmen
 		divergence.KeysNewlyDenied:  &d.TopNewlyDenied,
 		divergence.KeysNewlyAllowed: &d.TopNewlyAllowed,
 	} {
-		top, err := Top(ctx, ledger, a, kind, a.State.Since)
+		top, err := ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind)
 		if err != nil {
 			return d, err
 		}
@@ -175,15 +175,6 @@ func WithoutKeys(name string, list []promotion.Assessment) Report {
 		report.Policies = append(report.Policies, policyOf(&list[i]))
 	}
 	return report
-}
-
-// Top returns the most frequent keys of a kind since the day that contains an instant.
-func Top(
-	ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment, kind divergence.KeyKind, since time.Time,
-) ([]divergence.KeyCount, error) {
-	from := since.Unix() / divergence.SecondsPerDay
-	to := a.Evidence.Now.Unix() / divergence.SecondsPerDay
-	return ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, from, to)
 }
 
 func policyOf(a *promotion.Assessment) Policy {

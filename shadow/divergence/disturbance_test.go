@@ -23,11 +23,11 @@ var (
 // minuteOf returns the only minute and the ticks of a recorder.
 func minuteOf(t *testing.T, r *Recorder) (Minute, []Tick) {
 	t.Helper()
-	s := r.Snapshot(disturbedNoon)
-	if len(s.Record.Open) != 1 || len(s.Record.Open[0].Minutes) != 1 {
-		t.Fatalf("%d hours, want one with one minute", len(s.Record.Open))
+	slots := r.Batch(disturbedNoon, false).Slots
+	if len(slots) != 1 {
+		t.Fatalf("%d slots, want one", len(slots))
 	}
-	return s.Record.Open[0].Minutes[0], s.Ticks
+	return slots[0].Minute, slots[0].Ticks
 }
 
 func TestCostThatReachedOneSideOnly(t *testing.T) {
@@ -118,14 +118,15 @@ func TestDifferencesOfKeysThatBothDenied(t *testing.T) {
 			}
 		}
 		var got [2]int64
-		for _, h := range r.Snapshot(at).Record.Open {
-			for _, m := range h.Minutes {
-				got[0], got[1] = got[0]+m.Disturbed.Shifted[0], got[1]+m.Disturbed.Shifted[1]
-				left := m.Disturbed.Unshifted(m.Tally)
-				named += left[NewlyDenied] + left[NewlyAllowed]
-				if wantKeys := min(1, left[NewlyDenied]+left[NewlyAllowed]); int64(len(m.Keys[OfComparisons])) != wantKeys {
-					t.Errorf("%s: %d keys are sampled, want %d", name, len(m.Keys[OfComparisons]), wantKeys)
-				}
+		for _, s := range r.Batch(at, false).Slots {
+			if s.Disturbed == nil { // the instance was present
+				continue
+			}
+			got[0], got[1] = got[0]+s.Disturbed.Shifted[0], got[1]+s.Disturbed.Shifted[1]
+			left := s.Disturbed.Unshifted(s.Tally)
+			named += left[NewlyDenied] + left[NewlyAllowed]
+			if wantKeys := min(1, left[NewlyDenied]+left[NewlyAllowed]); int64(len(s.Keys[OfComparisons])) != wantKeys {
+				t.Errorf("%s: %d keys are sampled, want %d", name, len(s.Keys[OfComparisons]), wantKeys)
 			}
 		}
 		if got != test.want || named != differences-got[0]-got[1] {
@@ -224,10 +225,5 @@ func TestDisturbancesJoin(t *testing.T) {
 	h, err := p.unpack(0)
 	if err != nil || *h.Minutes[0].Disturbed != two {
 		t.Errorf("read back: %+v %v", h.Minutes, err)
-	}
-
-	ticks := bucketsOf([]Tick{{Disturbed: &two, Alone: [2]int64{3, 4}, Lonely: Weights{{5, 6}}}})
-	if tick, ok := ticks[0][0].unpack(); !ok || *tick.Disturbed != two || tick.Alone != [2]int64{3, 4} || tick.Lonely.Total() != 6 {
-		t.Errorf("read back: %+v %t", tick, ok)
 	}
 }

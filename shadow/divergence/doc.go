@@ -1,8 +1,8 @@
 // Package divergence counts how two limiters differ, and keeps the counts of a fleet: the evidence for a promotion.
 //
 // Compare turns the observations of one charge into an Outcome. A Recorder counts the outcomes that one instance sees
-// of one policy, in memory and on the path of a request. Every few seconds its Snapshot is written to a Ledger, in
-// Redis or in memory, and a Reader adds up what all instances wrote into a History, which the promotion gate assesses.
+// of one policy, in memory and on the path of a request. Every few seconds a Batch of them is added to a Ledger, in
+// Redis or in memory, and a Reader makes a History of what all instances have added, which the promotion gate assesses.
 //
 // There are two harms, and they are never one number. A newly denied charge hurts a client, and is measured against
 // what the authoritative allows. A newly allowed one loses protection, and is measured against what it denies. A Tally
@@ -10,7 +10,7 @@
 //
 // # Caveats
 //
-// A ledger remembers 32 days. An instance that crashes loses what it has counted since its last snapshot.
+// A ledger remembers 32 days. An instance that crashes loses what it has counted since its last batch.
 //
 // Keys leave a Recorder in the lists of frequent keys, as names of the 20 clients of a list that lose most, and as
 // hashes. With a secret, names are HMACs and hashes are keyed, except for those of the HyperLogLogs, which are of the key

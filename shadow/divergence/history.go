@@ -43,35 +43,23 @@ func (h History) Total() (t Tally) {
 	return t
 }
 
-// Merge adds up the hours of several instances, which must be in order. It changes none of them. Distinct stays zero.
-func Merge(hours []Hour) History {
+// historyOf returns the history of hours, which are in order. Distinct stays zero.
+func historyOf(hours []Hour) History {
 	var h History
-	for _, fleet := range joinHours(hours) {
-		h.Minutes = append(h.Minutes, fleet.Minutes...)
-		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped, Protected: fleet.Protected})
+	for i := range hours {
+		hour := hours[i]
+		h.Minutes = append(h.Minutes, hour.Minutes...)
 
 		// Live minutes count without traffic, too: clean time goes on in a quiet hour.
 		for m := range int64(MinutesPerHour) {
-			if fleet.Live>>m&1 == 1 {
-				h.extend(fleet.Unix*MinutesPerHour + m)
+			if hour.Live>>m&1 == 1 {
+				h.extend(hour.Unix*MinutesPerHour + m)
 			}
 		}
+		hour.Minutes, hour.Live = nil, 0
+		h.Hours = append(h.Hours, hour)
 	}
-
 	return h
-}
-
-// joinHours returns one Hour for each hour of several instances, which must be in order.
-func joinHours(hours []Hour) (joined []Hour) {
-	for i := 0; i < len(hours); {
-		fleet := Hour{Unix: hours[i].Unix}
-		for ; i < len(hours) && hours[i].Unix == fleet.Unix; i++ {
-			fleet.join(&hours[i])
-		}
-		joined = append(joined, fleet)
-	}
-
-	return joined
 }
 
 // extend adds a minute to the live spans. Minutes come in order, so only the last span can grow.

@@ -1,138 +1,94 @@
 package divergence
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"slices"
+	"time"
 )
 
-// Ledger keeps what all instances saw of all policies. Entries belong to an epoch: counts of one comparison never mix
-// with those of an earlier one.
+// Ledger keeps what all instances count of all policies, in one table of slots: a slot is a minute of a policy, and what
+// instances write are additions to it. Hours are sums of slots, which live much longer. Entries belong to a fingerprint: counts
+// of one comparison never mix with those of another one. See docs/ledger.md.
 //
-// An instance writes records, each in place of the one before. A judge folds their sealed batches into hours of the fleet,
-// whose size does not depend on the number of instances. Evidence is both together. See docs/ledger.md.
-//
-// Implementations are safe for concurrent use, and pass ledgertest.Run. Hours, days and entries of ticks are counted
-// from the Unix epoch. Ranges include both ends. A read of entries that do not exist returns an empty result and no
-// error. Snapshots, folds and results may share their hours and lists with the ledger, so neither side changes them
-// afterwards.
+// Implementations are safe for concurrent use, and pass ledgertest.Run. Minutes and hours are counted from the Unix epoch.
+// Ranges include both ends. A read of entries that do not exist returns an empty result and no error. Batches and results may
+// share their lists with the ledger, so neither side changes them afterwards.
 type Ledger interface {
-	// Write stores an instance's snapshot: its record and ticks in place of those before, its frequent keys in place of
-	// those of the same day. It may be repeated. After an error the snapshot may be stored in part, or not at all.
-	Write(ctx context.Context, id ID, instance string, s *Snapshot) error
+	// Add adds a batch, unless the ledger has seen its number: then it changes nothing. After an error the batch may be added or
+	// not, so the same one is sent again. A slot that is more than two hours old by the ledger's clock takes nothing any more:
+	// dropped is the number of such slots.
+	Add(ctx context.Context, id ID, b *Batch) (dropped int, err error)
 
-	// Acked returns what folds have counted of a writer.
-	Acked(ctx context.Context, id ID, writer Writer) (Ack, error)
+	// Slots returns the slots from a minute on that have changed since a change, 0 for all, and the last change of the policy. It
+	// may return more. A last change before since says that the ledger has lost data.
+	Slots(ctx context.Context, id ID, from, since int64) (slots []Slot, last int64, err error)
 
-	// Hours returns the folded hours from one to another, in order.
-	Hours(ctx context.Context, id ID, from, to int64) (Page, error)
+	// Store stores an hour as of a change of its slots. It stores nothing if the hour of a later change is stored, or if the
+	// hour's slots are gone.
+	Store(ctx context.Context, id ID, h *Hour, change int64) error
 
-	// Evidence returns Hours and all records as they were at one instant between two folds.
-	Evidence(ctx context.Context, id ID, from, to int64) (Evidence, error)
+	// Hours returns the stored hours from one to another, in order.
+	Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error)
 
-	// Fold stores what a judge has folded, all of it or nothing. It returns ErrFolded and stores nothing if the ledger has
-	// had another fold than the expected one. After another error the fold may be stored.
-	Fold(ctx context.Context, id ID, f *Fold) error
-
-	// Distinct returns how many different keys of each kind were seen in the epoch, to within about 1 %. Counts of
-	// instances must not be added: a key that several of them saw is one key.
+	// Distinct returns how many different keys of each kind were seen, to within about 1 %.
 	Distinct(ctx context.Context, id ID) ([keyKinds]int64, error)
 
-	// Ticks returns the joined ticks of all instances, in order, of the entries of BucketSeconds each from one to
-	// another. A ledger forgets ticks within hours.
-	Ticks(ctx context.Context, id ID, from, to int64) ([]Tick, error)
-
-	// Top returns the keys of a kind with the highest counts from one day to another.
-	Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error)
-
-	// Lists returns the lists of one day by their writers, FleetWriter's among them.
-	Lists(ctx context.Context, id ID, day int64) (map[string]Lists, error)
+	// Top returns the keys of a kind with the highest counts.
+	Top(ctx context.Context, id ID, kind KeyKind) ([]KeyCount, error)
 }
-
-// ErrFolded reports that another judge has folded meanwhile. The next round begins with what that one has stored.
-var ErrFolded = errors.New("divergence: fold: another judge has folded meanwhile")
 
 // ID names a policy in one of its epochs. Package promotion adds to Epoch the instant at which the evidence began, so
 // that a resumed policy does not find its old counts.
 type ID struct{ Policy, Epoch string }
 
-// FleetWriter is the name under which folded hours and lists stand beside the lists of instances.
-const FleetWriter = "~fleet"
+// Batch is what one instance has counted since its last batch. Its content never changes, so it can be sent any number of times.
+type Batch struct {
+	// Writer names the recorder, and is new at each of its starts: numbers would be taken for those of another one.
+	Writer string
+	// Seq grows with each batch of the writer, from 1.
+	Seq   int64
+	Slots []Slot
+	// Until says that the writer has counted nothing before that is not in this batch or one before. Zero: there is more.
+	Until time.Time
 
-// Lists are the most frequent keys by KeyKind.
-type Lists [keyKinds][]KeyCount
-
-func (l *Lists) any() bool {
-	for kind := range l {
-		if len(l[kind]) > 0 {
-			return true
-		}
-	}
-	return false
+	// Whole reports that Tops and Keys are part of the batch. They are only shown, so most batches leave them out.
+	Whole bool
+	// Tops are the keys that were counted most often, masked if there is a secret.
+	Tops [keyKinds][]KeyCount
+	// Keys are hashes that the ledger may not have counted yet.
+	Keys [keyKinds][]uint64
 }
 
-// Mark is the state of a ledger's folds.
-type Mark struct {
-	// Fold names the last fold, "" before the first.
-	Fold string `json:"fold"`
-	// Settled: the hours before this one have changed in no fold since Late.
-	Settled int64 `json:"settled"`
-	// Late names the last fold that changed a settled hour, or made fewer hours settled.
-	Late string `json:"late"`
-	// Days: of the days before this one FleetWriter's lists alone count.
-	Days int64 `json:"days"`
-}
+const (
+	// KeptDays is how many days of evidence a Reader returns.
+	KeptDays = 32
 
-// Page is a range of the fleet's hours.
-type Page struct {
-	Mark
-	Hours []Hour
-}
+	// takesFor is how old a slot may be that still takes additions, and aheadFor how far ahead: the clocks of two stores differ.
+	takesFor = 2 * time.Hour
+	aheadFor = 10 * time.Minute
+	// slotsLive is how long slots live after the end of their hour. All slots of an hour live for an hour after the last addition
+	// to one of them, so an hour is computed of whole slots or not at all.
+	slotsLive = 3 * time.Hour
+	// writersLive is how long a ledger remembers the number of a writer: until no slot of its last batch takes additions.
+	writersLive = 3 * time.Hour
+	// hoursLive is a margin longer than KeptDays.
+	hoursLive = 40 * HoursPerDay * time.Hour
 
-// Evidence is a range of hours, and all records with their last folded batches, by the names of the writers.
-type Evidence struct {
-	Page
-	Records map[string]Record
-	Acks    map[string]Ack
-}
+	// liveHours is how many hours have all of their slots, the current one among them.
+	liveHours = int64(slotsLive/time.Hour) + 1
+	// changesKept is more than all minutes that can have changed while the slots of a live hour do live.
+	changesKept = 500
+	// topKept is how many keys of a kind a ledger keeps.
+	topKept = 300
+	// harmedKept is how many keys a tick lists, and weightsKept of how many it has the counts.
+	harmedKept  = 1024
+	weightsKept = 64
+)
 
-// unfolded returns the hours of all records that no fold has counted.
-func (e *Evidence) unfolded() (hours []Hour) {
-	for name, r := range e.Records {
-		hours = append(hours, r.unfolded(e.Acks[name])...)
-	}
-	return hours
-}
+// gone returns when the slots of an hour are gone.
+func gone(hour int64) time.Time { return time.Unix((hour+1)*SecondsPerHour, 0).Add(slotsLive) }
 
-// Fold is a judge's work on a ledger.
-type Fold struct {
-	// Expect is the name of the fold that the judge has read, and Mark has this one's.
-	Expect string
-	Mark   Mark
-	// Hours of the fleet, in place of those before.
-	Hours []Hour
-	// Lists of the fleet by day, in place of those before.
-	Lists map[int64]Lists
-	// Acks of writers, and the acks that are forgotten.
-	Acks      map[string]Ack
-	Forgotten []string
-	// Removed are records, and lists of instances that are part of the fleet's now.
-	Removed      []string
-	RemovedLists map[int64][]string
-}
-
-// sortHours sorts hours of several observers. Merge asks for that.
-func sortHours(hours []Hour) {
-	slices.SortStableFunc(hours, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
-}
-
-// countedLists returns the lists of a day that count: those of the fleet, and those of writers that go on.
-func countedLists(lists map[string]Lists, day int64, mark Mark, acks map[string]Ack) (counted []Lists) {
-	for name, l := range lists {
-		if name == FleetWriter || day >= mark.Days && acks[name].Ended == 0 {
-			counted = append(counted, l)
-		}
-	}
-	return counted
+// takes reports whether a slot takes additions.
+func takes(minute int64, now time.Time) bool {
+	age := now.Unix() - minute*SecondsPerMinute
+	return age <= int64(takesFor/time.Second) && age >= -int64(aheadFor/time.Second)
 }

@@ -23,26 +23,20 @@ func (r *Recorder) maskTops(list []KeyCount) {
 	}
 }
 
-// maskHours replaces hashes by others if there is a secret. The hashes for a HyperLogLog stay: it cannot be read back.
+// maskSlot replaces hashes by others if there is a secret. The hashes for a HyperLogLog stay: it cannot be read back.
 // Instances with one secret give a key the same hash, so their samples can be joined.
-func (r *Recorder) maskHours(hours map[int64]*Hour) {
-	for _, h := range hours {
-		for i := range h.Protected {
-			h.Protected[i].Key = KeyName(h.Protected[i].Key, r.secret)
-		}
-		slices.SortFunc(h.Protected, func(a, b ProtectedKey) int { return cmp.Compare(a.Key, b.Key) })
+func (r *Recorder) maskSlot(s *Slot) {
+	for i := range s.Protected {
+		s.Protected[i].Key = KeyName(s.Protected[i].Key, r.secret)
 	}
+	slices.SortFunc(s.Protected, func(a, b ProtectedKey) int { return cmp.Compare(a.Key, b.Key) })
 	if len(r.secret) == 0 {
 		return
 	}
 
-	for _, h := range hours {
-		for m := range h.Minutes {
-			for _, sample := range h.Minutes[m].Keys {
-				for i, hash := range sample {
-					sample[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
-				}
-			}
+	for _, sample := range s.Keys {
+		for i, hash := range sample {
+			sample[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
 		}
 	}
 }

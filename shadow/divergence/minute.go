@@ -86,8 +86,7 @@ func (m *Minute) Join(other *Minute) {
 	}
 }
 
-// Hour is the counts of one hour: by a stripe, in a batch of an instance, or by the fleet. Hours are joined, so each count may be in
-// one of them only: see batches and Reader.Fold.
+// Hour is the counts of one hour: of the fleet, the sum of its slots, or of a stripe.
 type Hour struct {
 	// Unix is the hour, counted from the Unix epoch.
 	Unix int64
@@ -125,16 +124,4 @@ func (h *Hour) latest(minute int64) *Minute {
 		return &h.Minutes[n-1]
 	}
 	return nil
-}
-
-// join adds what another observer, or another stripe, saw of the same hour.
-func (h *Hour) join(other *Hour) {
-	h.Live |= other.Live
-	h.Causes.add(&other.Causes)
-	h.Skipped.add(&other.Skipped)
-	h.Protected.Join(other.Protected)
-
-	for i := range other.Minutes {
-		h.at(other.Minutes[i].Unix).Join(&other.Minutes[i])
-	}
 }

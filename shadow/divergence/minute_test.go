@@ -20,13 +20,13 @@ func TestMinuteSamplesEveryDifference(t *testing.T) {
 	}
 }
 
-// A clock that is wrong can say the first minute of all, or one before it, also when a snapshot has taken all minutes.
+// A clock that is wrong can say the first minute of all, or one before it, also when a batch has taken all minutes.
 func TestMinutesBeforeTheEpochAreCounted(t *testing.T) {
 	o := [2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {}}
 	r, setting := NewRecorder(nil), &Setting{Cost: 1}
 	for _, at := range []time.Time{{}, time.Unix(0, 0)} {
 		r.Observe("k", 7, at, &o, setting)
-		r.Snapshot(time.Unix(0, 0))
+		r.Written(r.Batch(time.Unix(0, 0), true))
 		r.Observe("k", 7, at, &o, setting)
 	}
 

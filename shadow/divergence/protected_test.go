@@ -26,14 +26,9 @@ func TestProtectedKeysAreCountedExactly(t *testing.T) {
 		want := map[string][2]KeyTally{}
 		var pieces []Hour
 		write := func(r *Recorder) {
-			var h Hour
-			for i := range r.stripes {
-				for _, of := range r.stripes[i].hours {
-					h.join(of)
-					*of = Hour{Unix: of.Unix}
-				}
-			}
-			pieces = append(pieces, h)
+			b := r.Batch(noon, false)
+			pieces = append(pieces, HourOf(noon.Unix()/SecondsPerHour, b.Slots))
+			r.Written(b)
 		}
 
 		for range rapid.IntRange(0, 100).Draw(t, "requests") {
@@ -119,7 +114,7 @@ func TestProtectedKeysAreMasked(t *testing.T) {
 		for _, key := range []string{"alice", "bob", "carol"} {
 			r.Observe(key, Hash("test", "p", key), noon, &o, &Setting{Cost: 1, Protected: true})
 		}
-		list := r.Snapshot(noon).Record.Open[0].Protected
+		list := r.Batch(noon, true).Slots[0].Protected
 		if len(list) != 3 || !list.believed() || list.Find(KeyName("alice", []byte(secret))) == nil {
 			t.Errorf("with secret %q: %v", secret, list)
 		}
@@ -156,7 +151,7 @@ func TestWhatProtectedKeysLose(t *testing.T) {
 		test.setting.Cost, test.setting.Protected = 1, true
 		r.Observe("k", 7, noon, &test.o, &test.setting)
 		var got KeyTally
-		for _, k := range r.Snapshot(noon).Record.Open[0].Protected {
+		for _, k := range r.Batch(noon, true).Slots[0].Protected {
 			got.Add(k.Total())
 		}
 		if got != test.want {

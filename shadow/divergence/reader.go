@@ -3,67 +3,53 @@ package divergence
 import (
 	"context"
 	"errors"
-	"math"
+	"maps"
 	"slices"
 	"time"
 )
 
-// Reader reads the history of one policy again and again. It reads each hour once that folds have settled, and keeps these
-// hours also if a later read fails. It is not for concurrent use.
+// Reader reads the history of one policy again and again. It reads an hour once its slots are gone, and before that those slots that
+// have changed. It keeps what it has read also if a later read fails. It is not for concurrent use.
 type Reader struct {
 	ledger Ledger
 	id     ID
 	since  time.Time // when the evidence began, by the store's clock
 
-	closed History // of the settled hours before next; History appends to it
+	closed History // of the hours before next; History appends to it
 	next   int64   // first hour that is not in closed
-	mark   Mark    // as it was read last
-	known  bool    // mark was read
-	late   string  // Mark.Late when closed was begun
-	bound  int64   // first hour that a record has: it is not settled for this reader
+	hour   int64   // of the last History
 
-	judge sightings
-	ticks ticksRead
+	slots  map[int64]Slot  // by minute
+	from   int64           // first minute of slots
+	change int64           // up to which slots are read
+	stored map[int64]int64 // the last changes of the hours that Store has stored
 }
 
 // NewReader returns a reader of a ledger's history since an instant.
 func NewReader(ledger Ledger, id ID, since time.Time) *Reader {
-	r := &Reader{ledger: ledger, id: id, since: since}
-	r.begin(math.MaxInt64)
-	return r
+	return &Reader{ledger: ledger, id: id, since: since, slots: map[int64]Slot{}, stored: map[int64]int64{}}
 }
 
-const (
-	// closedAfter is the number of hours in which an instance may still write to an hour: it keeps openHours of them while
-	// the ledger cannot be written, and one hour is a margin.
-	closedAfter = openHours + 1
-	// readHours are read at once: few enough for a client with short timeouts.
-	readHours = 12
-)
-
-// errChanged is returned where folds of old hours overtake a reader. The next call begins again.
-var errChanged = errors.New("divergence: read ledger: old hours were folded while they were read")
-
-// begin forgets all that was read.
-func (r *Reader) begin(bound int64) {
-	r.closed = History{}
-	r.next = r.since.Unix() / SecondsPerHour
-	r.late = r.mark.Late
-	r.bound = bound
-}
+// readHours are read at once: few enough for a client with short timeouts.
+const readHours = 12
 
 // History returns the history up to an instant of the store's clock.
+//
+// A slot or an hour that cannot be read is an error, so that the gate never judges evidence with a hole that it does not know of.
+// Until the entry expires or is deleted, the policy has no verdict; the error names the key.
 func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
+	// When the clock has gone back, hours that were closed have slots again.
 	hour := now.Unix() / SecondsPerHour
-	oldest := hour - KeptDays*HoursPerDay
-
-	// When the clock has gone back, hours that were closed are open again.
-	if hour < r.next {
-		r.begin(r.bound)
+	if hour < r.hour {
+		*r = *NewReader(r.ledger, r.id, r.since)
 	}
-
-	open, err := r.readOpen(ctx, hour)
-	if err != nil {
+	r.hour = hour
+	oldest := hour - KeptDays*HoursPerDay
+	first, live := max(r.since.Unix()/SecondsPerHour, oldest), hour-liveHours+1
+	if err := r.readSlots(ctx, live*MinutesPerHour); err != nil {
+		return History{}, err
+	}
+	if err := r.readClosed(ctx, max(r.next, first), live-1); err != nil {
 		return History{}, err
 	}
 
@@ -73,127 +59,129 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 		Live:    slices.Clone(r.closed.Live),
 		Hours:   slices.Clone(r.closed.Hours),
 	}
-
-	// Entries are whole hours, so the first one may have minutes of before the evidence began.
-	h.append(Merge(open))
-	h.dropBefore(max(r.since.Unix()/SecondsPerMinute, oldest*MinutesPerHour))
-
-	// Distinct keys are of the whole epoch: they cannot be added up hour by hour.
-	if h.Distinct, err = r.ledger.Distinct(ctx, r.id); err != nil {
-		return History{}, err
-	}
-
-	r.closed.dropBefore(oldest * MinutesPerHour)
-	return h, nil
-}
-
-// readOpen reads the settled hours that are new, and returns all others up to an hour, in order.
-func (r *Reader) readOpen(ctx context.Context, hour int64) ([]Hour, error) {
-	for range readings {
-		if err := r.readSettled(ctx, hour); err != nil {
-			return nil, err
-		}
-		e, err := r.ledger.Evidence(ctx, r.id, r.next, hour)
-		if err != nil {
-			return nil, err
-		}
-		r.mark = e.Mark
-
-		// Records may have hours that are settled for others: those of an instance that could not write for hours.
-		// Hours of the future are of a clock that has gone back since: they count once they are reached.
-		open := slices.DeleteFunc(e.unfolded(), func(h Hour) bool { return h.Unix > hour || h.Unix < r.first(hour) })
-		bound := int64(math.MaxInt64)
-		for i := range open {
-			bound = min(bound, open[i].Unix)
-		}
-
-		// The closed hours stand unless a fold has changed one of them, fewer hours are settled, or a record has
-		// counts of one. A reader that has kept none has nothing to forget.
-		if r.next > r.first(hour) && (e.Late != r.late || r.next > e.Settled || r.next > bound) {
-			r.begin(bound)
+	var unreadable error
+	for _, of := range r.live() {
+		if of.unix < first {
 			continue
 		}
-
-		r.bound = bound
-		open = append(open, e.Hours...)
-		sortHours(open)
-		return open, nil
+		slots := slices.DeleteFunc(of.slots, func(s Slot) bool { return s.Unix > now.Unix()/SecondsPerMinute })
+		for i := range slots {
+			unreadable = errors.Join(unreadable, slots[i].Err)
+		}
+		h.append(historyOf([]Hour{HourOf(of.unix, slots)}))
+	}
+	if unreadable != nil {
+		return History{}, unreadable
 	}
 
-	return nil, errChanged
+	// Entries are whole hours, so the first one may have minutes of before the evidence began.
+	h.dropBefore(max(r.since.Unix()/SecondsPerMinute, oldest*MinutesPerHour))
+	r.closed.dropBefore(oldest * MinutesPerHour)
+
+	// Distinct keys are of all the time: they cannot be added up hour by hour.
+	var err error
+	h.Distinct, err = r.ledger.Distinct(ctx, r.id)
+	return h, err
 }
 
-func (r *Reader) first(hour int64) int64 {
-	return max(r.since.Unix()/SecondsPerHour, hour-KeptDays*HoursPerDay)
-}
-
-// readSettled reads the settled hours that are new. They are read in small ranges, and each range that was read stays read:
-// a reader that is behind by a month makes progress even if every call ends early.
-func (r *Reader) readSettled(ctx context.Context, hour int64) error {
-	// The first read is of the mark alone, which says how many hours are settled. An empty range reads none.
-	if !r.known {
-		page, err := r.ledger.Hours(ctx, r.id, 0, -1)
+// readClosed reads stored hours. They are read in small ranges, and each range that was read stays read: a reader that is behind
+// by a month makes progress even if every call ends early.
+func (r *Reader) readClosed(ctx context.Context, from, to int64) error {
+	for r.next = from; r.next <= to; {
+		end := min(r.next+readHours-1, to)
+		hours, err := r.ledger.Hours(ctx, r.id, r.next, end)
 		if err != nil {
 			return err
 		}
-		r.mark, r.known = page.Mark, true
-		r.begin(r.bound)
+		r.closed.append(historyOf(hours))
+		r.next = end + 1
 	}
-
-	r.next = max(r.next, r.first(hour))
-
-	// An hour that a record still has stays open, however old: it would have to be read again after the fold.
-	for end := min(r.mark.Settled, r.bound, hour+1); r.next < end; {
-		to := min(r.next+readHours, end) - 1
-		page, err := r.ledger.Hours(ctx, r.id, r.next, to)
-		if err != nil {
-			return err
-		}
-
-		r.closed.append(Merge(page.Hours))
-		r.next = to + 1
-	}
-
 	return nil
 }
 
-// ticksRead are the entries of ticks that no instance writes to any more.
-type ticksRead struct {
-	entries map[int64][]Tick
-	next    int64 // first entry that is not read for the last time
+// readSlots reads the slots from a minute on that have changed.
+func (r *Reader) readSlots(ctx context.Context, from int64) error {
+	if from < r.from {
+		r.change = 0
+	}
+	slots, last, err := r.ledger.Slots(ctx, r.id, from, r.change)
+	if err == nil && last < r.change { // the ledger has lost data
+		hour := r.hour
+		*r = *NewReader(r.ledger, r.id, r.since)
+		r.hour = hour
+		slots, last, err = r.ledger.Slots(ctx, r.id, from, 0)
+	}
+	if err != nil {
+		return err
+	}
+
+	for _, s := range slots {
+		r.slots[s.Unix] = s
+	}
+	maps.DeleteFunc(r.slots, func(minute int64, _ Slot) bool { return minute < from })
+	r.from = from
+
+	// Slots that cannot be read are read again: somebody may delete them.
+	if !slices.ContainsFunc(slots, func(s Slot) bool { return s.Err != nil }) {
+		r.change = last
+	}
+	return nil
 }
 
-// Ticks returns the ticks of the time before an instant of the store's clock. It reads the last two entries of the ledger, and
-// the others once.
-func (r *Reader) Ticks(ctx context.Context, now time.Time, back time.Duration) ([]Tick, error) {
-	from, current := now.Add(-back).Unix()/BucketSeconds, now.Unix()/BucketSeconds
+// liveHour is an hour with its slots.
+type liveHour struct {
+	unix   int64
+	slots  []Slot
+	change int64
+}
 
-	// After a step back of the clock, entries that were read for the last time are written again.
-	if r.ticks.entries == nil || r.ticks.next >= current {
-		r.ticks = ticksRead{entries: map[int64][]Tick{}}
+// live returns the hours of the slots, in order.
+func (r *Reader) live() (hours []liveHour) {
+	for _, minute := range slices.Sorted(maps.Keys(r.slots)) {
+		if n := len(hours); n == 0 || hours[n-1].unix != minute/MinutesPerHour {
+			hours = append(hours, liveHour{unix: minute / MinutesPerHour})
+		}
+		h := &hours[len(hours)-1]
+		h.slots = append(h.slots, r.slots[minute])
+		h.change = max(h.change, r.slots[minute].Change)
 	}
+	return hours
+}
 
-	fresh, err := r.ledger.Ticks(ctx, r.id, max(from, r.ticks.next), current)
-	if err != nil {
+// Store stores the hours that are over, as History has read them last, so that they outlive their slots. Leaders call it; it
+// writes nothing where nothing has changed.
+func (r *Reader) Store(ctx context.Context) error {
+	for _, of := range r.live() {
+		if of.unix >= r.hour || of.change <= r.stored[of.unix] || slices.ContainsFunc(of.slots, func(s Slot) bool { return s.Err != nil }) {
+			continue
+		}
+		h := HourOf(of.unix, of.slots)
+		if err := r.ledger.Store(ctx, r.id, &h, of.change); err != nil {
+			return err
+		}
+		r.stored[of.unix] = of.change
+	}
+	maps.DeleteFunc(r.stored, func(hour, _ int64) bool { return hour <= r.hour-liveHours })
+	return nil
+}
+
+// Ticks returns the ticks of the time before an instant of the store's clock, at most of the last hours. Of slots that cannot be
+// read it has what can: the fast triggers must go on protecting clients with what the other instances saw.
+func (r *Reader) Ticks(ctx context.Context, now time.Time, back time.Duration) (ticks []Tick, err error) {
+	// History reads more slots: those are not read again.
+	from := now.Add(-back).Unix() / SecondsPerMinute
+	if r.change > 0 && now.Unix()/SecondsPerHour >= r.hour {
+		from = min(from, r.from)
+	}
+	if err := r.readSlots(ctx, from); err != nil {
 		return nil, err
 	}
-	var all []Tick
-	for entry := from; entry < r.ticks.next; entry++ {
-		all = append(all, r.ticks.entries[entry]...)
-	}
-
-	// An instance writes an entry for the last time within ten minutes after its end.
-	for entry := range r.ticks.entries {
-		if entry < from {
-			delete(r.ticks.entries, entry)
+	for _, minute := range slices.Sorted(maps.Keys(r.slots)) {
+		for _, t := range r.slots[minute].Ticks {
+			if t.Unix >= now.Add(-back).Unix()/TickSeconds && t.Unix <= now.Unix()/TickSeconds {
+				ticks = append(ticks, t.clone())
+			}
 		}
 	}
-	r.ticks.next = max(from, current-1)
-	for _, t := range fresh {
-		if entry := bucketOf(t.Unix); entry < current-1 {
-			r.ticks.entries[entry] = append(r.ticks.entries[entry], t)
-		}
-	}
-
-	return JoinTicks(append(all, fresh...)), nil
+	return ticks, nil
 }

@@ -41,7 +41,7 @@ const (
 	topSlots   = 64   // per kind and stripe
 	sentHashes = 256  // remembered as sent to the ledger, per kind and stripe
 	newHashes  = 4096 // waiting for the ledger, per stripe
-	openHours  = 4    // kept while the ledger cannot be written
+	openHours  = 3    // kept while the ledger cannot be written: it takes what is two hours old
 )
 
 // Recorder counts what one instance sees of one policy. All methods may be called concurrently.
@@ -53,15 +53,14 @@ type Recorder struct {
 	secret  []byte
 
 	// flush guards the fields below, which no request touches.
-	flush       sync.Mutex
-	incarnation int64              // counted up when the evidence or the writer begins again
-	batches     batches            // taken from the stripes
-	hour        int64              // of the last snapshot
-	liveTill    int64              // minute up to which presence is noted
-	live        map[int64]uint64   // by hour, the bits of Hour.Live that are not in batches
-	day         int64              // of the frequent keys, from the Unix epoch; 0 before the first snapshot
-	unsent      [keyKinds][]uint64 // hashes taken from the stripes and not yet committed
-	listed      [keyKinds]bool     // the ledger has keys of the kind, of the day
+	flush    sync.Mutex
+	writer   string             // names this recorder in the ledger
+	seq      int64              // of the last batch
+	waiting  []*Batch           // of which it is not known whether they are written, in order
+	hour     int64              // of the last batch
+	liveTill int64              // minute up to which presence is noted
+	live     map[int64]struct{} // minutes of presence that are in no batch
+	listed   [keyKinds]bool     // the ledger has keys of the kind
 }
 
 // stripe is the part of a recorder that counts the keys of one share of the hashes. A key is always in the same stripe,
@@ -73,7 +72,7 @@ type stripe struct {
 	closed int64   // minutes before this one, the first of an hour, take no more counts
 	recent ticking
 	denied deniedKeys
-	tops   [keyKinds]*top               // nil until the kind's first key of the day
+	tops   [keyKinds]*top               // nil until the kind's first key since the last batch
 	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
 	fresh  [keyKinds][]uint64           // hashes that collect takes away
 	_      [64]byte                     // keeps the neighbour's lock off this one's cache line
@@ -85,17 +84,9 @@ func NewRecorder(secret []byte) *Recorder {
 	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
 
 	// At most 64, because the hashes that a stripe remembers as sent take 8 KiB alone.
-	r := &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
+	r := &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]struct{}{}}
+	r.begin()
 	return r
-}
-
-// StartIncarnation gives an empty recorder the number of its incarnation. Recorders of one instance with different
-// numbers write beside each other in the ledger; with the same number the later one's batches would count as folded.
-func (r *Recorder) StartIncarnation(n int64) {
-	r.flush.Lock()
-	defer r.flush.Unlock()
-
-	r.incarnation = n
 }
 
 // Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash; at is the instant, by the
@@ -249,7 +240,7 @@ func (s *stripe) minute(unix int64) (*Hour, *Minute) {
 	return s.hours[i], s.hours[i].at(unix)
 }
 
-// counted reports whether there are counts that no snapshot has.
+// counted reports whether there are counts that no batch has.
 func (s *stripe) counted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,6 @@
 package divergence_test
 
 import (
-	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func TestKeysAreOfTheKindsOfTheirOutcome(t *testing.T) {
 		r := divergence.NewRecorder(nil)
 		r.Observe("k", 7, noon, observed(outcome), &divergence.Setting{Cost: 1})
 
-		for kind, hashes := range r.Snapshot(noon).Keys {
+		for kind, hashes := range r.Batch(noon, true).Keys {
 			if got := len(hashes) == 1; got != slices.Contains(want, divergence.KeyKind(kind)) {
 				t.Errorf("%s: the key is among the %s ones: %t", outcome, divergence.KeyKind(kind), got)
 			}
@@ -45,7 +44,7 @@ func TestKeysOfDeclaredDifferences(t *testing.T) {
 	r.Observe("a", 7, noon, observed(divergence.NewlyAllowed), declared)
 	r.Observe("b", 8, noon, observed(divergence.NewlyDenied), declared)
 
-	keys := r.Snapshot(noon).Keys
+	keys := r.Batch(noon, true).Keys
 	if n := len(keys[divergence.KeysDenied]); n != 1 {
 		t.Errorf("%d denied keys, want 1", n)
 	}
@@ -54,11 +53,11 @@ func TestKeysOfDeclaredDifferences(t *testing.T) {
 	}
 }
 
-// A key is sent to the ledger once an hour, however often it occurs. The first snapshot of a new hour is the occasion
+// A key is sent to the ledger once an hour, however often it occurs. The first batch of a new hour is the occasion
 // to send keys again: the ledger may have lost them.
 func TestKeysAreSentOnceAnHour(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	r.Commit(r.Snapshot(noon), noon)
+	r.Written(r.Batch(noon, true))
 
 	for i, want := range []int{1, 0, 0, 0, 1, 0} {
 		now := noon.Add(time.Duration(i) * 20 * time.Minute)
@@ -66,8 +65,8 @@ func TestKeysAreSentOnceAnHour(t *testing.T) {
 			r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		}
 
-		s := r.Snapshot(now)
-		r.Commit(s, now)
+		s := r.Batch(now, true)
+		r.Written(s)
 		if got := len(s.Keys[divergence.KeysSeen]); got != want {
 			t.Errorf("at %s the key is sent %d times, want %d", now.Format("15:04"), got, want)
 		}
@@ -82,11 +81,9 @@ func TestHashesThatWaitAreBounded(t *testing.T) {
 			r.Observe("k", oneStripe(round*5000+n), noon, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		}
 
-		got := len(r.Snapshot(noon).Keys[divergence.KeysSeen])
-		if want := min((round+1)*4096, 64*1024); got != want {
-			t.Errorf("after %d failed writes %d hashes wait, want %d", round, got, want)
+		if got := len(r.Batch(noon, true).Keys[divergence.KeysSeen]); got != 4096 {
+			t.Errorf("after %d failed writes a batch has %d hashes, want 4096", round, got)
 		}
-		r.Abandon(noon)
 	}
 }
 
@@ -94,14 +91,14 @@ func TestHashesThatWaitAreBounded(t *testing.T) {
 func TestLateObservationsCountInTheirHour(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	later := noon.Add(5 * time.Hour)
-	r.Commit(r.Snapshot(later), later)
-	for _, hours := range []time.Duration{3, 4} {
+	r.Written(r.Batch(later, true))
+	for _, hours := range []time.Duration{2, 3} {
 		r.Observe("k", 7, later.Add(-hours*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
-	open := r.Snapshot(later).Record.Open
-	if oldest := later.Unix()/divergence.SecondsPerHour - 3; open[0].Unix != oldest || open[0].Minutes[0].Tally[divergence.NewlyDenied] != 2 {
-		t.Errorf("the first hour is %+v, want both observations in hour %d", open[0], oldest)
+	slots := r.Batch(later, true).Slots
+	if oldest := later.Add(-2*time.Hour).Unix() / divergence.SecondsPerMinute; slots[0].Unix != oldest || slots[0].Tally[divergence.NewlyDenied] != 2 {
+		t.Errorf("the first slot is %+v, want both observations in minute %d", slots[0], oldest)
 	}
 }
 
@@ -129,7 +126,7 @@ func TestTicksAreOfEnforcedCandidates(t *testing.T) {
 	for _, tt := range tests {
 		r := divergence.NewRecorder(nil)
 		r.Observe("k", 7, noon, observed(divergence.NewlyDenied), &tt.setting)
-		if got := len(r.Snapshot(noon).Ticks); got != tt.want {
+		if got := len(r.Batch(noon, true).Slots[0].Ticks); got != tt.want {
 			t.Errorf("%s: %d ticks, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -142,32 +139,28 @@ func TestKeysThatAreNotUTF8StayDifferent(t *testing.T) {
 		r.Observe(key, 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
-	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
+	top := r.Batch(noon, true).Tops[divergence.KeysNewlyDenied]
 	if len(top) != 2 || top[0].Key == top[1].Key || !utf8.ValidString(top[0].Key) || !utf8.ValidString(top[1].Key) {
 		t.Errorf("the keys are %v, want two different texts in UTF-8", top)
 	}
 }
 
-// Restart begins the evidence again, under another incarnation. Totals are metrics and stay.
+// Restart begins the evidence again, as another writer. Totals are metrics and stay.
 func TestRestartForgetsTheEvidence(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	enforced := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}
-	for _, key := range []uint64{7, 8} {
-		r.Observe("k", key, noon, observed(divergence.NewlyDenied), enforced)
-		r.Snapshot(noon)
-		r.Abandon(noon)
-	}
+	r.Observe("k", 7, noon, observed(divergence.NewlyDenied), enforced)
+	before := r.Batch(noon, true)
+	r.Observe("k", 8, noon, observed(divergence.NewlyDenied), enforced)
 
-	before := r.Snapshot(noon)
-	r.Abandon(noon)
 	r.Restart()
-	after := r.Snapshot(noon)
-	if after.Incarnation == before.Incarnation {
-		t.Error("the new evidence would be written over the old")
+	r.Written(before)
+	after := r.Batch(noon, true)
+	if after.Writer == before.Writer || after.Seq != 1 {
+		t.Error("the new evidence would be taken for the old")
 	}
-
-	if len(after.Record.Open) != 1 || len(after.Record.Open[0].Minutes) != 0 || len(after.Ticks) != 0 {
-		t.Errorf("hours %v, ticks %v, want a live minute and nothing else", after.Record.Open, after.Ticks)
+	if len(after.Slots) != 1 || after.Slots[0].Live != 1 || after.Slots[0].Tally != (divergence.Tally{}) || len(after.Slots[0].Ticks) != 0 {
+		t.Errorf("slots %+v, want a live minute and nothing else", after.Slots)
 	}
 	for kind := range after.Keys {
 		if len(after.Keys[kind])+len(after.Tops[kind]) > 0 {
@@ -180,56 +173,49 @@ func TestRestartForgetsTheEvidence(t *testing.T) {
 	}
 }
 
-// While there is no ledger, a recorder keeps the last four hours. Where no judge folds, it keeps the last eight.
+// While there is no ledger, a recorder keeps the last hours. Then it writes them in batches that do not block Redis for long.
 func TestHoursThatWaitAreBounded(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	now := noon
-	for range 12 {
-		now = now.Add(time.Hour)
-		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
+	for range 12 * 60 {
+		now = now.Add(time.Minute)
+		r.Observe("k", 7, now, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate})
 		r.Present(now)
 	}
 
-	if n := len(r.Snapshot(now).Record.Open); n != 4 {
-		t.Errorf("%d hours wait for the ledger, want 4", n)
+	var minutes, ticks int
+	for r.Changed() {
+		b := r.Batch(now, false)
+		for i := range b.Slots {
+			minutes++
+			ticks += len(b.Slots[i].Ticks)
+		}
+		if n := len(b.Slots); n > 30 {
+			t.Errorf("a batch has %d slots", n)
+		}
+		r.Written(b)
 	}
-
-	r.Commit(r.Snapshot(now), now)
-	for range 30 {
-		now = now.Add(time.Hour)
-		r.Commit(r.Snapshot(now), now)
-	}
-	if record := r.Snapshot(now).Record; record.Batch != 1 || len(record.Sealed) > 8 || len(record.Open) != 8 {
-		t.Errorf("batch %d of %d hours and %d open ones, want the first batch and 8", record.Batch, len(record.Sealed), len(record.Open))
+	if minutes != 121 || ticks != 120 {
+		t.Errorf("%d minutes and %d ticks wait, want those of two hours, and 120", minutes, ticks)
 	}
 }
 
-// A record that may not be written is repeated as it is, and what is counted meanwhile comes with the next one.
-func TestRecordsAreRepeated(t *testing.T) {
+// A batch that may not be written is repeated as it is, and what is counted meanwhile comes with the next one.
+func TestBatchesAreRepeated(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	observe := func() { r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1}) }
 	observe()
-	first := r.Snapshot(noon)
-	r.Abandon(noon)
+	first := r.Batch(noon, false)
 	observe()
 
-	second := r.Brief(noon.Add(time.Second))
-	if !second.Repeated || !reflect.DeepEqual(first.Record, second.Record) {
-		t.Errorf("after %+v follows %+v, want the same", first.Record, second.Record)
+	later := noon.Add(time.Minute)
+	second := r.Batch(later, true)
+	if second != first || second.Slots[0].Tally[divergence.AgreeAllow] != 1 || second.Until != noon {
+		t.Errorf("after %+v follows %+v, want the same", first, second)
 	}
-	r.Commit(second, noon)
-	if n := r.Snapshot(noon).Record.Open[0].Minutes[0].Tally[divergence.AgreeAllow]; n != 2 {
-		t.Errorf("%d comparisons, want 2", n)
-	}
-}
-
-// A snapshot has the ticks of the current entry of the ledger and of the one before.
-func TestOldTicksAreDropped(t *testing.T) {
-	for after, want := range map[time.Duration]int{0: 1, 19 * time.Minute: 1, 20 * time.Minute: 0} {
-		r := divergence.NewRecorder(nil)
-		r.Observe("k", 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate})
-		if got := len(r.Snapshot(noon.Add(after)).Ticks); got != want {
-			t.Errorf("%s later: %d ticks, want %d", after, got, want)
-		}
+	r.Written(second)
+	third := r.Batch(later, false)
+	if n := third.Slots[0].Tally[divergence.AgreeAllow]; n != 1 || third.Seq != 2 || third.Until != later {
+		t.Errorf("%d comparisons in batch %d until %s, want 1 in batch 2", n, third.Seq, third.Until)
 	}
 }

@@ -46,7 +46,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 				outcome := allOutcomes[(g+n)%uint64(len(allOutcomes))]
 				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(outcome), &divergence.Setting{Cost: 1})
 				if n%500 == 0 {
-					r.Commit(r.Snapshot(noon), noon)
+					r.Batch(noon, true)
 				}
 			}
 		})
@@ -54,12 +54,13 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 
 	all.Wait()
 	var sum int64
-	for _, h := range r.Snapshot(noon).Record.Open {
-		for _, m := range h.Minutes {
-			for _, n := range m.Tally {
-				sum += n
-			}
+	for waits := true; waits; {
+		b := r.Batch(noon, true)
+		for i := range b.Slots {
+			sum += b.Slots[i].Tally.Evaluations()
 		}
+		r.Written(b)
+		waits = r.Changed()
 	}
 
 	if sum != 8*each {
@@ -84,15 +85,14 @@ func TestBlindComparisonsAreNoEvidence(t *testing.T) {
 			t.Errorf("%s: totals %+v, want the outcome alone", o, totals)
 		}
 
-		s := r.Snapshot(noon)
-		for _, tick := range s.Ticks {
-			if tick.Tally != only || len(tick.Harmed)+len(tick.Denied)+len(tick.Allowed) > 0 {
-				t.Errorf("%s: tick %+v, want no client in it", o, tick)
+		for _, s := range r.Batch(noon, true).Slots {
+			for _, tick := range s.Ticks {
+				if tick.Tally != only || len(tick.Harmed)+len(tick.Denied)+len(tick.Allowed) > 0 {
+					t.Errorf("%s: tick %+v, want no client in it", o, tick)
+				}
 			}
-		}
-		for _, h := range s.Record.Open {
-			if h.Causes != (divergence.Causes{}) || len(h.Minutes[0].Keys[divergence.OfComparisons]) > 0 {
-				t.Errorf("%s: hour %+v, want no cause or key", o, h)
+			if s.Causes != (divergence.Causes{}) || len(s.Keys[divergence.OfComparisons]) > 0 {
+				t.Errorf("%s: slot %+v, want no cause or key", o, s)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func TestPeeksAreNotCompared(t *testing.T) {
 	if totals.Outcomes != (divergence.Tally{}) || totals.Decisions[0].Allowed != 100 || totals.Decisions[1].Allowed != 100 {
 		t.Errorf("outcomes %v, decisions %+v", totals.Outcomes, totals.Decisions)
 	}
-	if s := r.Snapshot(noon); len(s.Keys[divergence.KeysSeen]) > 0 {
+	if s := r.Batch(noon, true); len(s.Keys[divergence.KeysSeen]) > 0 {
 		t.Errorf("keys %v: want none", s.Keys)
 	}
 
@@ -138,38 +138,8 @@ func TestClocksThatRunAwayAreBounded(t *testing.T) {
 	for n := range 10_000 {
 		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
-	if n := len(r.Snapshot(noon).Record.Open); n > 30 {
-		t.Errorf("%d hours are kept", n)
-	}
-}
-
-// When the clock of the store jumps ahead and back, earlier entries stay, later ones are written beside them, and the
-// instance does not count as present in the skipped time.
-func TestClocksThatJump(t *testing.T) {
-	r, l := divergence.NewRecorder(nil), divergence.NewMemoryLedger()
-	id := divergence.ID{Policy: "p", Epoch: "e"}
-	reader := divergence.NewReader(l, id, noon)
-	for i, jump := range []time.Duration{0, time.Minute, 24 * time.Hour, 2 * time.Minute, 3 * time.Minute} {
-		now := noon.Add(jump)
-		r.Observe("k", 1, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
-		s := r.Snapshot(now)
-		if err := l.Write(t.Context(), id, "a", s); err != nil {
-			t.Fatal(err)
-		}
-
-		r.Commit(s, now)
-		h, err := reader.History(t.Context(), now)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		if i == 2 {
-			if n := len(h.Live); n != 2 {
-				t.Errorf("after a jump of a day there are %v, want two spans", h.Live)
-			}
-		} else if want := map[int]int64{0: 1, 1: 2, 3: 2, 4: 3}[i]; h.Total().Comparisons() < want {
-			t.Errorf("step %d: %d comparisons are seen, want at least %d", i, h.Total().Comparisons(), want)
-		}
+	if n := len(r.Batch(noon, true).Slots); n > 30 {
+		t.Errorf("%d minutes are kept", n)
 	}
 }
 
@@ -179,14 +149,14 @@ func TestSecretsHideKeys(t *testing.T) {
 		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
-	p, s := plain.Snapshot(noon), secret.Snapshot(noon)
+	p, s := plain.Batch(noon, true), secret.Batch(noon, true)
 	if got := p.Tops[divergence.KeysNewlyDenied][0].Key; got != "alice@example.com" {
 		t.Errorf("without a secret the key is %q", got)
 	}
 	if got := s.Tops[divergence.KeysNewlyDenied][0].Key; len(got) != 33 || strings.Contains(got, "alice") {
 		t.Errorf("with a secret the key is %q", got)
 	}
-	if sample := s.Record.Open[0].Minutes[0].Keys[divergence.OfAllows]; len(sample) != 1 || sample[0] == 99 {
+	if sample := s.Slots[0].Keys[divergence.OfAllows]; len(sample) != 1 || sample[0] == 99 {
 		t.Errorf("with a secret the hash is %v", sample)
 	}
 }
@@ -200,7 +170,7 @@ func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
 		r.Observe(fmt.Sprint("rare-", n), hash, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
-	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
+	top := r.Batch(noon, true).Tops[divergence.KeysNewlyDenied]
 	if top[0].Key != "often" || top[0].Count < rounds || top[0].Count-top[0].Error > rounds {
 		t.Errorf("top %+v, want often with %d", top[0], rounds)
 	}

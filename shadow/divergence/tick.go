@@ -1,7 +1,6 @@
 package divergence
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -11,12 +10,10 @@ import (
 const (
 	// TickSeconds is the length of a Tick.
 	TickSeconds = 10
-	// BucketSeconds is the time that one entry of Ticks in the ledger covers.
-	BucketSeconds = 600
-	// FreshTicks is the number of ticks for which a newly denied key is not listed again.
-	FreshTicks = BucketSeconds / TickSeconds
+	// FreshTicks is the number of ticks for which a newly denied key is not listed again: ten minutes.
+	FreshTicks = 600 / TickSeconds
 
-	keptTicks  = 2 * FreshTicks // per stripe: the current entry of the ledger and the one before
+	keptTicks  = 2 * FreshTicks // per stripe, while the ledger cannot be written
 	mostHarmed = 8192           // keys remembered as listed, per recorder, shared out among the stripes
 
 	// slowBy is how much longer than the authoritative a candidate must take to count as slow.
@@ -86,25 +83,6 @@ func (t *Tick) count(o *[2]algorithms.Observation, outcome Outcome) {
 		// disconnected, is not.
 		t.Failed++
 	}
-}
-
-// JoinTicks makes one list of the ticks of several observers, in order. It changes none of them.
-func JoinTicks(ticks []Tick) []Tick {
-	ticks = slices.Clone(ticks)
-	slices.SortStableFunc(ticks, func(a, b Tick) int { return cmp.Compare(a.Unix, b.Unix) })
-
-	var joined []Tick
-	for i := range ticks {
-		if n := len(joined); n > 0 && joined[n-1].Unix == ticks[i].Unix {
-			joined[n-1].Join(&ticks[i])
-			continue
-		}
-
-		// Join appends to the lists of this tick, which the caller shares.
-		joined = append(joined, ticks[i].clone())
-	}
-
-	return joined
 }
 
 // ticking is a stripe's part of the last minutes. The stripe's lock guards it. The zero value is empty.
@@ -179,6 +157,3 @@ func (s *ticking) prune(unix int64) {
 func (s *ticking) dropBefore(unix int64) {
 	s.ticks = slices.DeleteFunc(s.ticks, func(t Tick) bool { return t.Unix < unix })
 }
-
-// bucketOf returns the ledger's entry that a tick belongs to.
-func bucketOf(tick int64) int64 { return tick * TickSeconds / BucketSeconds }

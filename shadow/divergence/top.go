@@ -27,17 +27,21 @@ type top struct {
 func newTop(most int) *top { return &top{index: map[string]int{}, most: most} }
 
 // add counts a key once.
-func (t *top) add(key string) {
-	if i, ok := t.index[key]; ok {
-		t.slots[i].Count++
+func (t *top) add(key string) { t.addCount(KeyCount{Key: key, Count: 1}) }
+
+// addCount adds what another list has counted.
+func (t *top) addCount(k KeyCount) {
+	if i, ok := t.index[k.Key]; ok {
+		t.slots[i].Count += k.Count
+		t.slots[i].Error += k.Error
 		return
 	}
 
 	// The key may be part of a request's buffer, which it must not keep alive.
-	key = strings.Clone(key)
+	k.Key = strings.Clone(k.Key)
 	if len(t.slots) < t.most {
-		t.index[key] = len(t.slots)
-		t.slots = append(t.slots, KeyCount{Key: key, Count: 1})
+		t.index[k.Key] = len(t.slots)
+		t.slots = append(t.slots, k)
 		return
 	}
 
@@ -51,8 +55,8 @@ func (t *top) add(key string) {
 
 	slot := &t.slots[least]
 	delete(t.index, slot.Key)
-	t.index[key] = least
-	*slot = KeyCount{Key: key, Count: slot.Count + 1, Error: slot.Count}
+	t.index[k.Key] = least
+	*slot = KeyCount{Key: k.Key, Count: slot.Count + k.Count, Error: slot.Count + k.Error}
 }
 
 // MergeTop adds up the lists of several observers and returns the most frequent keys, ties by key. Errors add up, too;

@@ -67,9 +67,7 @@ func TestTicksNameTheWorstKeys(t *testing.T) {
 
 		observe(99, 3, [2]algorithms.Observation{deny, allow})
 
-		ticks := r.Snapshot(now).Ticks
-		p := bucketsOf(ticks)[bucketOf(ticks[0].Unix)][0]
-		got, _ := p.unpack()
+		got := r.Batch(now, false).Slots[0].Ticks[0]
 		if len(got.Denied) != heaviest || got.Denied[0].Key != r.masked(19) {
 			t.Errorf("%s: newly denied most %v, want %d keys and first 19's", name, got.Denied, heaviest)
 		}

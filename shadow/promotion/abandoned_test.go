@@ -11,15 +11,15 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// counted is a ledger that counts the reads of hours.
+// counted is a ledger that counts the reads of slots.
 type counted struct {
 	divergence.Ledger
 	reads int
 }
 
-func (l *counted) Evidence(ctx context.Context, id divergence.ID, from, to int64) (divergence.Evidence, error) {
+func (l *counted) Slots(ctx context.Context, id divergence.ID, from, since int64) ([]divergence.Slot, int64, error) {
 	l.reads++
-	return l.Ledger.Evidence(ctx, id, from, to)
+	return l.Ledger.Slots(ctx, id, from, since)
 }
 
 // The evidence of a policy that no instance has had for longer than a ledger remembers is read

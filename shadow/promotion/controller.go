@@ -36,8 +36,6 @@ type reader struct {
 	since time.Time
 	*divergence.Reader
 	spec Spec // of the last assessment
-	// folded is when the evidence was last folded.
-	folded time.Time
 	// minutes are the last that were read, known reports that any were: a history that
 	// cannot be read now must not make a burst of every day look like one never seen.
 	minutes []divergence.Minute
@@ -54,13 +52,11 @@ func NewController(store Store, ledger divergence.Ledger, actor string) *Control
 func (c *Controller) Assess(ctx context.Context, only ...string) ([]Assessment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.assessAll(ctx, only, func(context.Context, *reader, []Instance, time.Time) {})
+	return c.assessAll(ctx, only)
 }
 
-// assessAll is Assess. It lets fold look at each policy before. Requires c.mu.
-func (c *Controller) assessAll(
-	ctx context.Context, only []string, fold func(context.Context, *reader, []Instance, time.Time),
-) ([]Assessment, error) {
+// assessAll is Assess. Requires c.mu.
+func (c *Controller) assessAll(ctx context.Context, only []string) ([]Assessment, error) {
 	specs, err := c.store.Specs(ctx)
 	if err != nil {
 		return nil, err
@@ -91,7 +87,6 @@ func (c *Controller) assessAll(
 	c.rounds++
 	for n := range specs {
 		i := (n + c.rounds) % len(specs)
-		fold(ctx, c.reader(specs[i].Policy, states[i]), instances, now)
 		list[i] = c.assess(ctx, specs[i], states[i], instances, now)
 	}
 
@@ -176,25 +171,6 @@ func (c *Controller) assess(
 	return a
 }
 
-// foldEvery is about how often a judge folds, once in four rounds.
-const foldEvery = 50 * time.Second
-
-// fold folds what instances have counted, once a minute. Every controller may do so, but for one that only looks. Where it
-// fails, reading the evidence or writing it fails, too, and that is reported.
-func (r *reader) fold(ctx context.Context, instances []Instance, now time.Time) {
-	since := now.Sub(r.folded)
-	abandoned := len(instances) == 0 && r.known && len(r.minutes) == 0
-	if abandoned || since >= 0 && since < foldEvery {
-		return
-	}
-
-	// An instance that is silent may be cut off and go on.
-	present := idsOf(instances, func(Instance) bool { return true })
-	if err := r.Fold(ctx, now, present); err == nil {
-		r.folded = now
-	}
-}
-
 // abandoned reports whether no instance has had the policy for as long as the ledger remembers:
 // there is none, no minute was found, and the stage is older than that. A policy that was taken
 // out of its file is announced for ever, and must not be read in each round.
@@ -245,13 +221,12 @@ type Move struct {
 // Step judges the policies of these names, or all without a name, and moves the automatic ones. It
 // returns its judgements and its moves. A step that another controller took first is no error.
 func (c *Controller) Step(ctx context.Context, only ...string) ([]Assessment, []Move, error) {
-	list, err := c.foldAndAssess(ctx, only)
+	list, failed, err := c.assessAndStore(ctx, only)
 	if err != nil {
 		return nil, nil, err
 	}
 
 	var moves []Move
-	var failed []error
 	for i := range list {
 		state, moved, err := c.act(ctx, &list[i])
 		switch {
@@ -266,13 +241,20 @@ func (c *Controller) Step(ctx context.Context, only ...string) ([]Assessment, []
 	return list, moves, errors.Join(failed...)
 }
 
-// foldAndAssess is Assess, with a fold of each policy before.
-func (c *Controller) foldAndAssess(ctx context.Context, only []string) ([]Assessment, error) {
+// assessAndStore is Assess, and stores the hours that it has read. Hours that cannot be stored do not keep it from judging.
+func (c *Controller) assessAndStore(ctx context.Context, only []string) (list []Assessment, failed []error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.assessAll(ctx, only, func(ctx context.Context, r *reader, instances []Instance, now time.Time) {
-		r.fold(ctx, instances, now)
-	})
+
+	list, err = c.assessAll(ctx, only)
+	for i := range list {
+		if r := c.readers[list[i].Spec.Policy]; r != nil {
+			if err := r.Store(ctx); err != nil {
+				failed = append(failed, err)
+			}
+		}
+	}
+	return list, failed, err
 }
 
 // act takes the step that is due for one policy.

@@ -44,7 +44,8 @@ func TestTriggersMoveBetweenSteps(t *testing.T) {
 		Tally:  divergence.Tally{divergence.NewlyDenied: 9},
 		Harmed: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9},
 	}
-	must(ledger.Write(ctx, state.LedgerID("p"), "a", &divergence.Snapshot{Ticks: []divergence.Tick{harm}}))
+	_, err = ledger.Add(ctx, state.LedgerID("p"), batchOf("a", harm))
+	must(err)
 	const reason = "harmed clients: 9 newly denied keys"
 	moves := check()
 	if len(moves) != 1 || moves[0].State.Stage != RolledBack || !strings.Contains(moves[0].State.Reason, reason) {

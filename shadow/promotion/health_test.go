@@ -16,19 +16,24 @@ type ailing struct {
 	from, to time.Time
 }
 
-func (l *ailing) write(t *testing.T, s State, recorder *divergence.Recorder, now time.Time) {
+func (l *ailing) write(t *testing.T, s State, now time.Time) {
 	t.Helper()
-	snapshot := recorder.Snapshot(now)
 	unix := now.Unix()/divergence.TickSeconds - 1
 	tick := divergence.Tick{Unix: unix, Tally: divergence.Tally{divergence.AgreeAllow: 100}}
 	if at := time.Unix(unix*divergence.TickSeconds, 0); !at.Before(l.from) && at.Before(l.to) {
 		tick.Failed = 50
 	}
 
-	snapshot.Ticks = []divergence.Tick{tick}
-	if err := l.Write(t.Context(), s.LedgerID("p"), now.String(), snapshot); err != nil {
+	if _, err := l.Add(t.Context(), s.LedgerID("p"), batchOf(now.String(), tick)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// batchOf is the first batch of a writer, with one tick.
+func batchOf(writer string, tick divergence.Tick) *divergence.Batch {
+	minute := tick.Unix * divergence.TickSeconds / divergence.SecondsPerMinute
+	slot := divergence.Slot{Minute: divergence.Minute{Unix: minute}, Live: 1, Ticks: []divergence.Tick{tick}}
+	return &divergence.Batch{Writer: writer, Seq: 1, Slots: []divergence.Slot{slot}}
 }
 
 // A candidate that fails for a minute is put on hold, and the hold ends by itself after a calm hour. The
@@ -37,7 +42,7 @@ func TestHoldForHealthEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &ailing{Ledger: divergence.NewMemoryLedger()}
 		c, s := canaryOf(t, ledger, time.Now())
-		store, recorder := c.store, divergence.NewRecorder(nil)
+		store := c.store
 
 		pass := func(d time.Duration) (State, time.Duration) {
 			t.Helper()
@@ -45,7 +50,7 @@ func TestHoldForHealthEnds(t *testing.T) {
 			before := state(t, store)
 			for range d / (10 * time.Second) {
 				time.Sleep(10 * time.Second)
-				ledger.write(t, s, recorder, time.Now())
+				ledger.write(t, s, time.Now())
 				if _, _, err := c.Step(t.Context()); err != nil {
 					t.Fatal(err)
 				}

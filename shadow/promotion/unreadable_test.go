@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -19,11 +20,11 @@ type unreadable struct {
 	fails bool
 }
 
-func (l *unreadable) Evidence(ctx context.Context, id divergence.ID, from, to int64) (divergence.Evidence, error) {
+func (l *unreadable) Hours(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Hour, error) {
 	if l.fails {
-		return divergence.Evidence{}, errors.New("i/o timeout")
+		return nil, errors.New("i/o timeout")
 	}
-	return l.Ledger.Evidence(ctx, id, from, to)
+	return l.Ledger.Hours(ctx, id, from, to)
 }
 
 // canaryOf returns a controller of an automatic policy that has been a canary for two hours, and was in shadow for four
@@ -42,7 +43,7 @@ func canaryOf(t *testing.T, ledger divergence.Ledger, now time.Time) (*Controlle
 	return NewController(store, ledger, "controller"), state
 }
 
-// writeBurst writes 1,000 requests of 500 clients, of which a share is newly denied.
+// writeBurst counts 1,000 requests of 500 clients, of which a share is newly denied.
 func writeBurst(t *testing.T, l divergence.Ledger, s State, at time.Time, share float64, enforced algorithms.Role) {
 	t.Helper()
 	r := divergence.NewRecorder(nil)
@@ -53,8 +54,7 @@ func writeBurst(t *testing.T, l divergence.Ledger, s State, at time.Time, share 
 		r.Observe(key, divergence.Hash("svc", "p", key), at, &o, &divergence.Setting{Cost: 1, Enforced: enforced})
 	}
 
-	snapshot := r.Snapshot(at.Add(divergence.TickSeconds * time.Second))
-	if err := l.Write(t.Context(), s.LedgerID("p"), at.String(), snapshot); err != nil {
+	if _, err := l.Add(t.Context(), s.LedgerID("p"), r.Batch(at, false)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -74,37 +74,52 @@ func TestUnreadableHistoryMakesNothingUnusual(t *testing.T) {
 		{"harm, never read", false, 0.9, RolledBack},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			now := time.Now()
-			ledger := &unreadable{Ledger: divergence.NewMemoryLedger()}
-			c, s := canaryOf(t, ledger, now)
-			for day := range 3 {
-				writeBurst(t, ledger, s, now.Add(-time.Duration(day+1)*24*time.Hour), 0.15, algorithms.Authoritative)
-			}
-			if tt.readBefore {
-				if _, err := c.Assess(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-
-			writeBurst(t, ledger, s, now.Add(-20*time.Second), tt.share, algorithms.Candidate)
-			ledger.fails = true
-			list, moves, err := c.Step(t.Context())
-			if err != nil || list[0].Gate.Verdict != gate.Insufficient {
-				t.Fatalf("%v %v: want a history that cannot be read", list[0].Gate, err)
-			}
-			more, err := c.CheckTriggers(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-
-			stage := Canary
-			for _, m := range append(moves, more...) {
-				stage = m.State.Stage
-			}
-			if stage != tt.want {
-				t.Errorf("%s with moves %v %v, want %s", stage, moves, more, tt.want)
-			}
+			synctest.Test(t, func(t *testing.T) { meetsBurst(t, tt.readBefore, tt.share, tt.want) })
 		})
+	}
+}
+
+// meetsBurst has a controller read three days with a burst, if readBefore, and then meet one of a share while it reads no history.
+func meetsBurst(t *testing.T, readBefore bool, share float64, want Stage) {
+	ledger := &unreadable{Ledger: divergence.NewMemoryLedger()}
+	c, s := canaryOf(t, ledger, time.Now().Add(3*24*time.Hour))
+	for range 3 {
+		writeBurst(t, ledger, s, time.Now(), 0.15, algorithms.Authoritative)
+		time.Sleep(time.Hour)
+		leader := divergence.NewReader(ledger, s.LedgerID("p"), s.Since)
+		if _, err := leader.History(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.Store(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(23 * time.Hour)
+	}
+	if readBefore {
+		if _, err := c.Assess(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // the next history needs another hour
+	}
+
+	writeBurst(t, ledger, s, time.Now(), share, algorithms.Candidate)
+	time.Sleep(20 * time.Second)
+	ledger.fails = true
+	list, moves, err := c.Step(t.Context())
+	if err != nil || list[0].Gate.Verdict != gate.Insufficient {
+		t.Fatalf("%v %v: want a history that cannot be read", list[0].Gate, err)
+	}
+	more, err := c.CheckTriggers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	stage := Canary
+	for _, m := range append(moves, more...) {
+		stage = m.State.Stage
+	}
+	if stage != want {
+		t.Errorf("%s with moves %v %v, want %s", stage, moves, more, want)
 	}
 }
 

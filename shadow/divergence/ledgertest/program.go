@@ -2,8 +2,8 @@ package ledgertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,279 +12,200 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// countsOnce finds a ledger, a recorder or a judge that counts a comparison twice or loses it: random programs of
-// observations, of writes and folds that are lost, late, or done without an answer, of judges that freeze and go on, of
-// instances that crash, are cut off, wake and begin again. A model knows which observations are in which batch, and so
-// which ones the history has to have.
+// countsOnce finds a ledger, a recorder or a reader that counts a comparison twice or loses it: random programs of
+// observations, of writes that are lost, late, or done without an answer, of leaders that freeze and go on, of processes that
+// are killed and recorders that begin again. A model knows which comparisons are in a batch that has arrived.
 func countsOnce(t *testing.T, l divergence.Ledger) {
 	// One ledger serves all programs, so each has a policy of its own.
 	programs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		programs++
-		w := newWorld(t, l, divergence.ID{Policy: fmt.Sprint("p", programs), Epoch: "e"})
-		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			w.step(t)
+		w := &world{t: t, ledger: l, id: divergence.ID{Policy: fmt.Sprint("p", programs), Epoch: "e"}, now: time.Now()}
+		w.sizes, w.arrived = map[string]int64{}, map[string]bool{}
+		for i := range w.leaders {
+			w.begin()
+			w.leaders[i] = divergence.NewReader(l, w.id, w.now.Add(-back))
 		}
-		w.finish(t)
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			w.step()
+		}
+		w.finish()
 	})
 }
 
-// world is a fleet with its ledger, and what the model knows of it.
+// fate is what becomes of a command. A process sees an error for each of them but done.
+type fate int
+
+const (
+	done    fate = iota
+	lost         // it is not done
+	unknown      // it is done, and the answer is lost
+	late         // it is done later, and has no answer
+)
+
+// world is a fleet with its ledger.
 type world struct {
-	ledger *faulty
-	id     divergence.ID
-	// now is the store's clock, by which instances and judges go. Their own clocks play no part.
+	t         *rapid.T
+	ledger    divergence.Ledger
+	id        divergence.ID
 	now       time.Time
 	processes []*process
-	judges    [2]*divergence.Reader
-	reader    *divergence.Reader // reads again and again
-	unfolded  bool               // the last sleep began without a fold
+	leaders   [3]*divergence.Reader
+	late      []func()
+
+	sizes   map[string]int64 // comparisons of all batches, by writer and number
+	arrived map[string]bool  // the batches that have arrived
 }
 
-// newWorld returns a fleet of three processes and two judges. Judges go through the faults, and the reader does not:
-// it is the measure. The evidence begins two hours early, because observations may be late by 100 minutes.
-func newWorld(t *rapid.T, l divergence.Ledger, id divergence.ID) *world {
-	w := &world{id: id, now: start}
-	w.ledger = &faulty{Ledger: l, world: w, t: t}
-	for i := range w.judges {
-		w.judges[i] = divergence.NewReader(w.ledger, id, start.Add(-2*time.Hour))
-	}
-	w.reader = divergence.NewReader(l, id, start.Add(-2*time.Hour))
-	for range 3 {
-		w.begin()
-	}
-	return w
+// process is an instance.
+type process struct {
+	recorder *divergence.Recorder
+	observed int64
+	batches  map[string]bool
+	alive    bool
 }
 
-// begin starts a process under a name of its own.
 func (w *world) begin() {
-	n := len(w.processes)
-	w.processes = append(w.processes, &process{
-		outcome: divergence.Outcome(n), name: fmt.Sprint("instance-", n), recorder: divergence.NewRecorder(nil), beats: true, alive: true,
-	})
+	w.processes = append(w.processes, &process{recorder: divergence.NewRecorder(nil), batches: map[string]bool{}, alive: true})
 }
 
-// steps are what happens, each as often as it stands there. Most are writes, folds and reads, because mistakes lie in
-// their order. An end or a sleep takes much out of a program, and is rare.
-var steps = []func(w *world, t *rapid.T, p *process){
-	(*world).observe, (*world).observe, (*world).observe, (*world).observe,
-	(*world).wait, (*world).wait,
-	(*world).write, (*world).write, (*world).write, (*world).write,
-	(*world).fold, (*world).fold, (*world).fold,
-	(*world).deliver, (*world).deliver,
-	(*world).round, (*world).round,
-	(*world).leave, (*world).reload, (*world).cutOff, (*world).depart, (*world).freeze, (*world).sleep,
-	(*world).read, (*world).read, (*world).read,
-}
-
-// step draws a step and the process that it is about. The process may have ended: then nothing that it counts is
-// written.
-func (w *world) step(t *rapid.T) {
-	what := rapid.IntRange(0, len(steps)-1).Draw(t, "step")
-	p := w.processes[rapid.IntRange(0, len(w.processes)-1).Draw(t, "process")]
-	steps[what](w, t, p)
-}
-
-// observe counts a few comparisons of a process, some of them late. A late one may belong to an hour that a judge has
-// folded, and is to be added to it.
-func (w *world) observe(t *rapid.T, p *process) {
-	late := time.Duration(rapid.IntRange(0, 100).Draw(t, "minutes late")) * time.Minute
-	for range rapid.IntRange(1, 3).Draw(t, "comparisons") {
-		p.observe(w.now.Add(-late))
-	}
-}
-
-// wait lets time pass. Seldom the store's clock steps back, as after a failover: a reader must not keep an hour that is
-// open again by it.
-func (w *world) wait(t *rapid.T, _ *process) {
-	w.now = w.now.Add(time.Duration(rapid.IntRange(-20, 180).Draw(t, "seconds")) * time.Second)
-}
-
-// write writes a snapshot of a process. Instances ask for the fold about once a minute. One that asks more often must
-// count the same.
-func (w *world) write(t *rapid.T, p *process) {
-	if p.alive {
-		p.flush(w, drawFate(t, "write"), rapid.Bool().Draw(t, "asks"))
-	}
-}
-
-// round is a minute without faults: all processes count and write.
-func (w *world) round(_ *rapid.T, _ *process) {
-	w.now = w.now.Add(time.Minute)
-	for _, p := range w.processes {
-		if p.alive {
-			p.observe(w.now)
-			p.flush(w, done, true)
+// step does something to a process that is drawn. The process may be dead: then nothing that it counts is written.
+func (w *world) step() {
+	p := rapid.SampledFrom(w.processes).Draw(w.t, "process")
+	switch rapid.SampledFrom([]string{
+		"observe", "observe", "observe", "write", "write", "write", "write", "deliver", "deliver", "lead", "lead", "freeze", "read", "restart", "kill",
+	}).Draw(w.t, "step") {
+	case "observe":
+		for range rapid.IntRange(1, 3).Draw(w.t, "comparisons") {
+			at := w.now.Add(-time.Duration(rapid.IntRange(0, 100*60).Draw(w.t, "seconds ago")) * time.Second)
+			o := rapid.SampledFrom(answers).Draw(w.t, "answers")
+			p.recorder.Observe("k", rapid.Uint64().Draw(w.t, "hash"), at, &o, &divergence.Setting{Cost: 1, Enforced: 1})
+			p.observed++
+		}
+	case "write":
+		w.write(p, rapid.SampledFrom([]fate{done, done, done, lost, unknown, late}).Draw(w.t, "fate"))
+	case "deliver": // what was late comes, in any order
+		if n := len(w.late); n > 0 {
+			i := rapid.IntRange(0, n-1).Draw(w.t, "late one")
+			do := w.late[i]
+			w.late = append(w.late[:i:i], w.late[i+1:]...)
+			do()
+		}
+	case "lead":
+		leader := rapid.SampledFrom(w.leaders[:]).Draw(w.t, "leader")
+		w.compare(leader)
+		w.must(leader.Store(context.Background()))
+	case "freeze": // a leader reads, and stores when others have gone on
+		leader := rapid.SampledFrom(w.leaders[:]).Draw(w.t, "leader")
+		_, err := leader.History(context.Background(), w.now)
+		w.must(err)
+		w.late = append(w.late, func() { w.must(leader.Store(context.Background())) })
+	case "read":
+		w.compare(divergence.NewReader(w.ledger, w.id, w.now.Add(-back)))
+	case "restart":
+		w.writeAll(p)
+		p.recorder.Restart()
+	case "kill":
+		if p.alive && len(w.processes) < 8 {
+			p.alive = false
+			w.begin()
 		}
 	}
 }
 
-// depart lets a judge see that a process is gone. It may go on all the same. The judge must have seen one record for
-// two minutes, so it folds three times.
-func (w *world) depart(_ *rapid.T, p *process) {
-	p.beats = false
-	for range 2 {
-		w.foldBy(w.judges[0], done)
-		w.now = w.now.Add(2 * time.Minute)
-	}
-	w.foldBy(w.judges[0], done)
-}
-
-// freeze stops a judge between its reading and its fold. Another one folds meanwhile. The late fold would put back what
-// the other one has replaced, so the ledger has to refuse it.
-func (w *world) freeze(t *rapid.T, p *process) {
-	w.foldBy(w.judges[0], late)
-	w.round(t, p)
-	w.foldBy(w.judges[1], done)
-}
-
-// sleep lets hours pass. An instance keeps a few of them where it cannot write or no judge folds, so everything is written
-// before, and usually folded.
-func (w *world) sleep(t *rapid.T, _ *process) {
-	w.writeAll()
-
-	// Two such sleeps in a row may be more than a recorder keeps, and it would drop hours as it is meant to.
-	w.unfolded = !w.unfolded && rapid.Bool().Draw(t, "stays unfolded")
-	for range 2 {
-		if !w.unfolded {
-			w.foldBy(w.judges[0], done)
-			w.now = w.now.Add(time.Minute)
-			w.writeAll()
-		}
-	}
-	w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(t, "hours")) * time.Hour)
-}
-
-// writeAll lets all processes write everything. The first write may be the last one once more.
-func (w *world) writeAll() {
-	for _, p := range w.processes {
-		if p.alive {
-			p.flush(w, done, true)
-
-			// The first write may be the last one once more, and the second has the rest.
-			p.flush(w, done, true)
-		}
+func (w *world) must(err error) {
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }
 
-// fold lets a judge fold.
-func (w *world) fold(t *rapid.T, _ *process) {
-	w.foldBy(w.judges[rapid.IntRange(0, 1).Draw(t, "judge")], drawFate(t, "fold"))
-}
-
-// foldBy lets a judge fold by the instances that beat. Its one command has the fate: a fold reads first, and only then writes.
-func (w *world) foldBy(judge *divergence.Reader, f fate) {
-	var present []string
-	for _, p := range w.processes {
-		if p.beats {
-			present = append(present, p.name)
-		}
-	}
-
-	// An error without an answer is the fate that was drawn. Any other one is of the judge or of the ledger.
-	w.ledger.fate = f
-	if err := judge.Fold(context.Background(), w.now, present); err != nil && !errors.Is(err, errNoAnswer) {
-		w.ledger.t.Fatal(err)
-	}
-}
-
-// deliver carries out a late action: a write that was on its way, or the fold of a judge that was frozen.
-func (w *world) deliver(t *rapid.T, _ *process) {
-	if n := len(w.ledger.late); n > 0 {
-		i := rapid.IntRange(0, n-1).Draw(t, "late one")
-		do := w.ledger.late[i]
-		w.ledger.late = append(w.ledger.late[:i:i], w.ledger.late[i+1:]...)
-		do()
-	}
-}
-
-// leave ends a process, without a last write. Another one begins, as long as there is an
-// outcome that no process has had.
-func (w *world) leave(_ *rapid.T, p *process) {
-	if p.alive && len(w.processes) < len(observable) {
-		p.alive, p.beats = false, false
-		w.begin()
-	}
-}
-
-// reload begins the recorder of a process again, as a policy does that comes back. Its last record is written.
-func (w *world) reload(_ *rapid.T, p *process) {
+// write sends the batch of a process. Until there is an answer it is the same one.
+func (w *world) write(p *process, f fate) {
 	if !p.alive {
 		return
 	}
-	p.flush(w, done, true)
-	p.flush(w, done, true)
-	p.reloaded = append(p.reloaded, p.last.writer)
-
-	// The new recorder needs a higher number than its predecessor could have reached: under an old one its batches
-	// would count as folded.
-	next := p.recorder.Incarnation() + 1000
-	p.forget()
-	p.recorder = divergence.NewRecorder(nil)
-	p.recorder.StartIncarnation(next)
-}
-
-// cutOff takes a process off the list of instances, or back again. It goes on meanwhile. A judge may end it, and then
-// it must go on as another writer, without what it had written.
-func (w *world) cutOff(_ *rapid.T, p *process) {
-	if p.alive {
-		p.beats = !p.beats
+	b := p.recorder.Batch(w.now, rapid.Bool().Draw(w.t, "whole"))
+	name, n := fmt.Sprint(b.Writer, b.Seq), int64(0)
+	for i := range b.Slots {
+		n += b.Slots[i].Tally.Evaluations()
 	}
-}
+	w.sizes[name], p.batches[name] = n, true
 
-// read compares the history with the model, by a reader that goes on and by one that begins. The first one finds hours
-// that were kept and have changed. Both read an hour ahead, because the clock may have stepped back from there.
-func (w *world) read(t *rapid.T, _ *process) {
-	for name, r := range map[string]*divergence.Reader{
-		"a reader that goes on": w.reader, "a new reader": divergence.NewReader(w.ledger.Ledger, w.id, start.Add(-2*time.Hour)),
-	} {
-		h, err := r.History(context.Background(), w.now.Add(time.Hour))
-		if err != nil {
-			t.Fatal(err)
+	add := func() {
+		dropped, err := w.ledger.Add(context.Background(), w.id, b)
+		if w.must(err); dropped != 0 {
+			w.t.Fatalf("%d slots are dropped", dropped)
 		}
-		w.compare(t, name, &h)
+		w.arrived[name] = true
+	}
+	switch f {
+	case done:
+		add()
+		p.recorder.Written(b)
+	case unknown:
+		add()
+	case late:
+		w.late = append(w.late, add)
 	}
 }
 
-// compare finds comparisons that the history counts twice, or not although they are in the ledger.
-func (w *world) compare(t *rapid.T, reader string, h *divergence.History) {
-	total := h.Total()
+// writeAll writes all that a process has counted.
+func (w *world) writeAll(p *process) {
+	for p.alive && p.recorder.Changed() {
+		w.write(p, done)
+	}
+}
+
+// compare finds comparisons that a reader counts twice, or not although they have arrived.
+func (w *world) compare(r *divergence.Reader) {
+	h, err := r.History(context.Background(), w.now)
+	w.must(err)
+	var want int64
+	for name := range w.arrived {
+		want += w.sizes[name]
+	}
+	total, causes := h.Total(), h.Causes()
+	if got := total.Evaluations(); got != want {
+		w.t.Fatalf("a history has %d comparisons, want the %d that have arrived", got, want)
+	}
+	if causes.Denied[divergence.OtherCause] != total[divergence.NewlyDenied] || causes.Allowed[divergence.OtherCause] != total[divergence.NewlyAllowed] {
+		w.t.Fatalf("a history has causes %+v of %v", causes, total)
+	}
+}
+
+// finish lets everything arrive, and asks for all comparisons of the processes that live. Then the hour that is over is stored as it
+// is in the slots, whatever leaders have stored late.
+func (w *world) finish() {
 	for _, p := range w.processes {
-		if got, want := total[p.outcome], w.ledger.counted(p); got != want {
-			t.Fatalf("%s has %d comparisons of %s, which made %d, want the %d that were written:\n%s",
-				reader, got, p.name, p.observed, want, w.ledger.describe(p))
-		}
+		w.writeAll(p)
 	}
-
-	// An hour has its causes apart from its minutes. A ledger could keep the one and lose the other.
-	causes := h.Causes()
-	if denied, allowed := causes.Denied[divergence.OtherCause], causes.Allowed[divergence.OtherCause]; denied != total[divergence.NewlyDenied] ||
-		allowed != total[divergence.NewlyAllowed] {
-		t.Fatalf("%s has causes of %d newly denied and %d newly allowed, and %v in its minutes", reader, denied, allowed, total)
-	}
-}
-
-// finish lets all processes that live write what they have, and asks for all comparisons but the ones that the processes
-// could not know to be counted.
-func (w *world) finish(t *rapid.T) {
-	// Everything that is under way arrives first: nothing may change the counts after the comparison.
-	for _, do := range w.ledger.late {
+	for _, do := range w.late {
 		do()
 	}
-	w.ledger.late = nil
-
-	// The first round may only be told what became of earlier writes. The second has all counts.
-	for range 2 {
-		w.writeAll()
-		w.now = w.now.Add(time.Minute)
-		w.foldBy(w.judges[0], done)
+	for _, leader := range w.leaders {
+		w.compare(leader)
+		w.must(leader.Store(context.Background()))
+	}
+	for _, p := range w.processes {
+		var arrived int64
+		for name := range p.batches {
+			if w.arrived[name] {
+				arrived += w.sizes[name]
+			}
+		}
+		if arrived > p.observed || p.alive && arrived < p.observed {
+			w.t.Fatalf("%d of %d comparisons have arrived", arrived, p.observed)
+		}
 	}
 
-	// A process that has left made no last write, so only the living ones are asked for all that they have counted.
-	w.read(t, nil)
-	for _, p := range w.processes {
-		if got := w.ledger.counted(p); p.alive && got != p.observed-w.ledger.dropped(p) {
-			t.Fatalf("%d comparisons of %s are counted, want %d but %d:\n%s", got, p.name, p.observed, w.ledger.dropped(p), w.ledger.describe(p))
-		}
+	hour := w.now.Unix()/divergence.SecondsPerHour - 1
+	slots, _, err := w.ledger.Slots(context.Background(), w.id, 0, 0)
+	w.must(err)
+	slots = slices.DeleteFunc(slots, func(s divergence.Slot) bool { return s.Unix/divergence.MinutesPerHour != hour })
+	want := divergence.HourOf(hour, slots)
+	stored, err := w.ledger.Hours(context.Background(), w.id, hour, hour)
+	w.must(err)
+	if len(slots) > 0 && (len(stored) != 1 || fmt.Sprint(stored[0]) != fmt.Sprint(want)) {
+		w.t.Fatalf("stored %+v, want %+v", stored, want)
 	}
 }

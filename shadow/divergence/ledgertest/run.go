@@ -1,9 +1,19 @@
+// Package ledgertest is the conformance suite of ledgers: Run checks that an implementation of divergence.Ledger counts
+// everything once and keeps policies and fingerprints apart.
+//
+// # Caveats
+//
+// Entries are of the last two hours, by the clock of this process and of the ledger alike. The suite cannot let time pass, and it
+// uses a ledger from one goroutine: the tests of a ledger have to check what becomes of old entries, concurrent use, and
+// entries of other programs.
 package ledgertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,288 +21,272 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// id is the evidence that most laws write. The law about other policies and epochs varies each of its fields.
+// id is the evidence that most laws write.
 var id = divergence.ID{Policy: "tenant-writes", Epoch: "e1"}
 
 // Run checks a ledger, each law as a subtest. Open must return a new and empty one for each subtest: the laws compare
 // totals, so entries of another test would count.
 func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("what instances saw adds up, written once or often", func(t *testing.T) { addsUp(t, open(t)) })
-	t.Run("other policies and epochs are kept apart", func(t *testing.T) { apart(t, open(t)) })
-	t.Run("ticks, causes and reasons of instances add up", func(t *testing.T) { details(t, open(t)) })
-	t.Run("a reader continues where it was", func(t *testing.T) { continues(t, open(t)) })
+	t.Run("other policies and fingerprints are kept apart", func(t *testing.T) { apart(t, open(t)) })
 	t.Run("each comparison counts once", func(t *testing.T) { countsOnce(t, open(t)) })
-	t.Run("protected keys of instances add up", func(t *testing.T) { protected(t, open(t)) })
-	t.Run("lists of a day become one", func(t *testing.T) { joinsLists(t, open(t)) })
+	t.Run("old slots take nothing", func(t *testing.T) { old(t, open(t)) })
+	t.Run("the hour of the last change is stored", func(t *testing.T) { stores(t, open(t)) })
+	t.Run("lists are bounded", func(t *testing.T) { bounded(t, open(t)) })
+	t.Run("frequent keys are counted within their error", func(t *testing.T) { tops(t, open(t)) })
 }
 
-// start is ten minutes before the end of an hour and seventy before the end of a UTC day, so that the laws cross them:
-// entries are of hours, and frequent keys are of days.
-var start = time.Date(2026, 3, 1, 22, 50, 0, 0, time.UTC)
+// back is how far back the laws observe: less than a ledger takes, so that a law may last for minutes. It crosses an hour.
+const back = 100 * time.Minute
 
-// instance is one process with its recorder. The suite writes what real recorders make, because a ledger must store
-// those snapshots, and not a simpler form of them.
-type instance struct {
-	name string
-	*divergence.Recorder
-}
-
-// observe records both sides' answers for a key, as in the shadow stage: the authoritative is enforced.
-func (i *instance) observe(key string, at time.Time, authoritative, candidate bool) {
-	i.Observe(key, divergence.Hash("test", "p", key), at, &[2]algorithms.Observation{
-		{Decision: algorithms.Decision{Allowed: authoritative}, At: at},
-		{Decision: algorithms.Decision{Allowed: candidate}, At: at},
-	}, &divergence.Setting{Cost: 1})
-}
-
-// flush writes a snapshot twice, as an instance does that has not received the answer to the first write. Each entry is
-// therefore written several times in all laws: a ledger that increments instead of replacing has too large counts.
-func (i *instance) flush(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) {
-	t.Helper()
-	ack, err := l.Acked(context.Background(), id, divergence.Writer{Instance: i.name, Incarnation: i.Incarnation()})
-	if err != nil {
-		t.Fatal(err)
+// answers of the sides, and one comparison with each of them.
+var (
+	allow   = algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	deny    = algorithms.Observation{}
+	answers = [][2]algorithms.Observation{
+		{allow, allow}, {deny, deny}, {allow, deny}, {deny, allow}, {allow, algorithms.Failure(context.DeadlineExceeded)},
+		{allow, algorithms.Skip(algorithms.QueueFull)},
 	}
+)
 
-	i.Acknowledge(i.Incarnation(), ack)
-	s := i.Snapshot(now)
+// observe counts one comparison.
+func observe(r *divergence.Recorder, key string, at time.Time, o [2]algorithms.Observation, s divergence.Setting) {
+	s.Cost = 1
+	r.Observe(key, divergence.Hash("test", "p", key), at, &o, &s)
+}
+
+// flush writes a batch twice, as an instance does that has not received the answer to the first write.
+func flush(t *testing.T, l divergence.Ledger, r *divergence.Recorder, now time.Time) {
+	t.Helper()
+	b := r.Batch(now, true)
 	for range 2 {
-		if err := l.Write(context.Background(), id, i.name, s); err != nil {
-			t.Fatal(err)
+		if dropped, err := l.Add(context.Background(), id, b); err != nil || dropped != 0 {
+			t.Fatal(dropped, err)
 		}
 	}
-	i.Commit(s, now)
+	r.Written(b)
 }
 
-// fold folds as a judge does that knows all instances of the laws.
-func fold(t *testing.T, r *divergence.Reader, now time.Time) {
-	t.Helper()
-	if err := r.Fold(context.Background(), now, []string{"a", "b", "c"}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// addsUp finds a ledger that counts an entry twice, or loses one: when it is written again, when the hour or the day
-// changes, or when several instances write the same hour. The gate divides these counts, so a part that is missing or
-// doubled promotes or stops a candidate wrongly. A record replaces the earlier one of its writer.
-func addsUp(t *testing.T, l divergence.Ledger) {
-	fleet := []*instance{
-		{"a", divergence.NewRecorder(nil)},
-		{"b", divergence.NewRecorder(nil)},
-		{"c", divergence.NewRecorder(nil)},
-	}
-	var want divergence.Tally
-	const minutes = 130 // over two changes of the hour and one of the day
-	judge := divergence.NewReader(l, id, start)
-
-	for m := range minutes {
-		now := start.Add(time.Duration(m) * time.Minute)
-		for n, i := range fleet {
-			for k := range 5 {
-				// Answers depend on the instance and the minute. With the same ones everywhere, an entry that is lost
-				// and another that counts twice would cancel out.
-				authoritative, candidate := k != 0, (k+n+m)%7 != 0
-				i.observe(fmt.Sprintf("key-%d-%d", n, (k+m)%20), now, authoritative, candidate)
-				want[outcome(authoritative, candidate)]++
-			}
-
-			// One instance writes every minute, the others less often: a write may cover the end of an hour.
-			if m%(n+1) == 0 {
-				i.flush(t, l, id, now.Add(30*time.Second))
-			}
-		}
-		fold(t, judge, now.Add(45*time.Second))
-	}
-
-	// At the end every instance writes the rest. By that it was present in the minute of the end, too: live minutes
-	// count without traffic, so the span is one minute longer than the minutes with evaluations.
-	end := start.Add(minutes * time.Minute)
-	for _, i := range fleet {
-		i.flush(t, l, id, end)
-	}
-
-	h := history(t, l, id, end)
-	if got := h.Total(); got != want {
-		t.Errorf("total %v, want %v", got, want)
-	}
-	if len(h.Minutes) != minutes || len(h.Live) != 1 || h.Live[0].To-h.Live[0].From != minutes+1 {
-		t.Errorf("%d minutes, live %v", len(h.Minutes), h.Live)
-	}
-	// Each instance has 20 keys of its own. An estimate is allowed, so the law leaves about 3 %.
-	if n := h.Distinct[divergence.KeysSeen]; n < 58 || n > 62 {
-		t.Errorf("%d keys, want about 60", n)
-	}
-
-	checkTop(t, l, end, want)
-}
-
-// outcome returns the expected outcome by the function that production uses: the suite is about ledgers, and not about
-// comparisons.
-func outcome(authoritative, candidate bool) divergence.Outcome {
-	return divergence.Compare(&[2]algorithms.Observation{
-		{Decision: algorithms.Decision{Allowed: authoritative}},
-		{Decision: algorithms.Decision{Allowed: candidate}},
-	})
-}
-
-// days returns the day of an instant, as a ledger counts days.
-func days(at time.Time) int64 { return at.Unix() / divergence.SecondsPerDay }
-
-// history reads everything with a new reader, which has nothing from earlier reads. Laws read as the gate does: a
-// mistake in a single method of a ledger matters by the history that a reader makes of it.
+// history reads everything with a new reader, which has nothing from earlier reads.
 func history(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) divergence.History {
 	t.Helper()
-	h, err := divergence.NewReader(l, id, start).History(context.Background(), now)
+	h, err := divergence.NewReader(l, id, now.Add(-back)).History(context.Background(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// checkTop finds a ledger that loses the lists of one day or of one instance. There are fewer keys than a list has
-// slots, so the counts have no error and their sum is exact. The lists name the clients that a candidate harms, and an
-// operator looks for them there.
-func checkTop(t *testing.T, l divergence.Ledger, end time.Time, want divergence.Tally) {
-	t.Helper()
-	top, err := l.Top(context.Background(), id, divergence.KeysNewlyDenied, days(start), days(end))
-	if err != nil {
-		t.Fatal(err)
+// addsUp finds a ledger that counts an entry twice, or loses a part of it.
+func addsUp(t *testing.T, l divergence.Ledger) {
+	now := time.Now().Truncate(time.Minute)
+	begin := now.Add(-back)
+	fleet := []*divergence.Recorder{divergence.NewRecorder(nil), divergence.NewRecorder(nil), divergence.NewRecorder([]byte("pepper"))}
+	goesOn := divergence.NewReader(l, id, begin)
+	var want divergence.Tally
+	var minutes int64
+	for at := begin; at.Before(now); at = at.Add(time.Minute) {
+		for n, r := range fleet {
+			for k, o := range answers {
+				// Numbers differ by the instance and the minute: an entry that is lost and another that counts twice do not cancel out.
+				for range 1 + (k+n+int(minutes))%3 {
+					observe(r, fmt.Sprintf("key-%d-%d", n%2, k), at, o, divergence.Setting{Enforced: algorithms.Role(k % 2), Protected: k == 2})
+					want[divergence.Compare(&o)]++
+				}
+			}
+			// One instance writes every minute, the others less often.
+			if minutes%int64(n+1) == 0 {
+				flush(t, l, r, at)
+			}
+		}
+		if minutes++; minutes%17 == 0 {
+			got, err := goesOn.History(context.Background(), at)
+			if fresh := history(t, l, id, at); err != nil || !reflect.DeepEqual(got.Minutes, fresh.Minutes) || !reflect.DeepEqual(got.Live, fresh.Live) {
+				t.Fatalf("after %d minutes a reader that goes on has %d minutes, %v, %v\na new one %d, %v",
+					minutes, len(got.Minutes), got.Live, err, len(fresh.Minutes), fresh.Live)
+			}
+		}
+	}
+	for _, r := range fleet {
+		flush(t, l, r, now)
 	}
 
+	h := history(t, l, id, now)
+	if got := h.Total(); got != want || int64(len(h.Minutes)) != minutes {
+		t.Errorf("%d minutes with %v, want %d with %v", len(h.Minutes), got, minutes, want)
+	}
+	if want := []divergence.Span{{From: begin.Unix() / 60, To: now.Unix()/60 + 1}}; !slices.Equal(h.Live, want) {
+		t.Errorf("live %v, want %v", h.Live, want)
+	}
+	if causes := h.Causes(); causes.Denied[divergence.OtherCause] != want[divergence.NewlyDenied] {
+		t.Errorf("causes %+v, want those of %v", causes, want)
+	}
+	if skipped := h.Skipped(); skipped[algorithms.QueueFull] != want[divergence.Inconclusive] {
+		t.Errorf("skipped %v, want %d", skipped, want[divergence.Inconclusive])
+	}
+	var protected int64
+	for i := range h.Hours {
+		for k := range h.Hours[i].Protected {
+			protected += h.Hours[i].Protected[k].Counts[algorithms.Authoritative][divergence.NewlyDenied]
+		}
+	}
+	if protected != want[divergence.NewlyDenied] {
+		t.Errorf("protected keys lost %d, want %d", protected, want[divergence.NewlyDenied])
+	}
+	if n := h.Distinct[divergence.KeysSeen]; n != 12 {
+		t.Errorf("%d keys, want 12", n)
+	}
+	top, err := l.Top(context.Background(), id, divergence.KeysNewlyDenied)
 	var sum int64
 	for _, k := range top {
-		sum += k.Count
+		sum += k.Count - k.Error
 	}
-
-	if sum != want[divergence.NewlyDenied] || len(top) == 0 || top[0].Error != 0 {
-		t.Errorf("the top keys have %d newly denied of %d: %v", sum, want[divergence.NewlyDenied], top)
+	if err != nil || len(top) != 3 || sum != want[divergence.NewlyDenied] || !slices.IsSortedFunc(top, func(a, b divergence.KeyCount) int { return int(b.Count - a.Count) }) {
+		t.Errorf("the top keys are %v, %v, want three with %d", top, err, want[divergence.NewlyDenied])
 	}
+	checkTicks(t, l, begin, now, want)
 }
 
-// apart finds a ledger whose entries are named by less than the policy and the epoch. Each of the two is varied alone,
-// so that a name made of only one of them fails. Evidence of another pair of sides, or from before a resumption, must
-// not count for this one.
-func apart(t *testing.T, l divergence.Ledger) {
-	i := &instance{"a", divergence.NewRecorder(nil)}
-	i.observe("k", start, true, true)
-	i.flush(t, l, id, start)
-	for _, other := range []divergence.ID{{Policy: id.Policy, Epoch: "e2"}, {Policy: "another", Epoch: id.Epoch}} {
-		if h := history(t, l, other, start.Add(time.Hour)); len(h.Minutes) != 0 || h.Distinct[divergence.KeysSeen] != 0 {
-			t.Errorf("%v has %+v", other, h)
-		}
-	}
-}
-
-// details checks the parts of an entry besides its minutes: ticks, causes and reasons. It finds a ledger whose encoding
-// drops one of them, or keeps the ticks of one instance only. Triggers roll back by the ticks: one that sees half of the
-// harm stays silent.
-func details(t *testing.T, l divergence.Ledger) {
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	deny := algorithms.Observation{}
-	failed := algorithms.Failure(context.DeadlineExceeded)
-
-	canary := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}
-	shadow := &divergence.Setting{Cost: 1}
-	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder([]byte("pepper"))}}
-
-	// The second instance has a secret, so it lists the same keys by other hashes. In each minute a key is denied newly,
-	// agrees in the shadow stage, which is no tick, fails, and finds no place in a queue, again in the shadow stage.
-	// 25 minutes cross an hour, and end in the third entry of ticks.
-	for n, i := range fleet {
-		for m := range 25 {
-			at := start.Add(time.Duration(m) * time.Minute)
-			for k := range uint64(3) {
-				hash := (k + 1) << 40
-				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, deny}, canary)
-				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, allow}, shadow)
-				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, failed}, canary)
-				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, algorithms.Skip(algorithms.QueueFull)}, shadow)
-			}
-
-			i.flush(t, l, id, at.Add(time.Duration(n)*time.Second))
-		}
-	}
-
-	// A reader asks for the current entry of ticks and the one before: a ledger may forget older ones.
-	end := start.Add(24 * time.Minute)
-	bucket := end.Unix() / divergence.BucketSeconds
-	ticks, err := l.Ticks(context.Background(), id, bucket-1, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	checkTicks(t, ticks, bucket)
-	h := history(t, l, id, end)
-	// The setting names no shapes, so the cause of every difference is OtherCause.
-	if causes := h.Causes(); causes.Denied[divergence.OtherCause] != 150 {
-		t.Errorf("causes %+v", causes)
-	}
-	if skipped := h.Skipped(); skipped[algorithms.QueueFull] != 150 {
-		t.Errorf("skipped %v, want 150 for a full queue", skipped)
-	}
-}
-
-// checkTicks finds a ledger that does not join the ticks of several instances, has them out of order, or ignores the
-// range. The triggers add neighbouring ticks up, so order and completeness decide whether one fires.
-func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
+// checkTicks compares the ticks of enforced candidates: agreements, newly allowed and inconclusive comparisons were some.
+func checkTicks(t *testing.T, l divergence.Ledger, begin, now time.Time, want divergence.Tally) {
 	t.Helper()
-	harmed := map[uint32]int{}
-	for n, tick := range ticks {
-		if tick.Tally[divergence.NewlyDenied] != 6 || tick.Failed != 6 || tick.Tally[divergence.AgreeAllow] != 0 {
-			t.Errorf("tick %d is %+v, want 6 newly denied and 6 failed of two instances, and no keys in shadow", n, tick)
-		}
-		if n > 0 && tick.Unix <= ticks[n-1].Unix {
-			t.Errorf("tick %d comes after %d", tick.Unix, ticks[n-1].Unix)
-		}
-
-		for _, key := range tick.Harmed {
-			harmed[key]++
-		}
+	ticks, err := divergence.NewReader(l, id, begin).Ticks(context.Background(), now, back)
+	var sum divergence.Tally
+	var failed, allowed int64
+	for _, tick := range ticks {
+		sum.Add(tick.Tally)
+		failed += tick.Failed
+		allowed += tick.Allowed.Total()
 	}
-
-	// The run ends at 23:14, so the entry of 23:10 has five minutes with a tick, and the one before has ten.
-	if from, want := (bucket-1)*divergence.FreshTicks, 15; len(ticks) != want || ticks[0].Unix < from {
-		t.Errorf("%d ticks from %d on, want %d from %d on: one a minute of the current entry and the one before",
-			len(ticks), ticks[0].Unix, want, from)
+	only := divergence.Tally{}
+	for _, o := range []divergence.Outcome{divergence.AgreeDeny, divergence.NewlyAllowed, divergence.Inconclusive} {
+		only[o] = want[o]
 	}
-	if len(harmed) != 6 {
-		t.Errorf("harmed keys %v, want three, and three more by their HMACs", harmed)
+	inOrder := slices.IsSortedFunc(ticks, func(a, b divergence.Tick) int { return int(a.Unix - b.Unix) })
+	if err != nil || !inOrder || sum != only || failed != want[divergence.Inconclusive] || allowed != want[divergence.NewlyAllowed] {
+		t.Errorf("ticks have %v, %d failed, keys with %d newly allowed, %v; want %v", sum, failed, allowed, err, only)
 	}
+}
 
-	// A key counts once in ten minutes for the triggers, however often it is denied and written.
-	for key, n := range harmed {
-		if n < 1 || n > 2 {
-			t.Errorf("key %d is listed %d times in 15 minutes, want once in ten", key, n)
+// apart finds a ledger whose entries are named by less than the policy and the fingerprint. Each of the two is varied alone.
+func apart(t *testing.T, l divergence.Ledger) {
+	r, now := divergence.NewRecorder(nil), time.Now()
+	observe(r, "k", now, answers[2], divergence.Setting{})
+	flush(t, l, r, now)
+	hour := divergence.Hour{Unix: now.Unix()/3600 - 1, Live: 1}
+	err := l.Store(context.Background(), id, &hour, 1)
+	for _, other := range []divergence.ID{{Policy: id.Policy, Epoch: "e2"}, {Policy: "another", Epoch: id.Epoch}} {
+		h := history(t, l, other, now)
+		hours, failed := l.Hours(context.Background(), other, hour.Unix, hour.Unix)
+		top, wrong := l.Top(context.Background(), other, divergence.KeysNewlyDenied)
+		if len(h.Minutes)+len(h.Live)+len(hours)+len(top) != 0 || h.Distinct[divergence.KeysSeen] != 0 || errors.Join(err, failed, wrong) != nil {
+			t.Errorf("%v has %+v, %v, %v (%v, %v, %v)", other, h, hours, top, err, failed, wrong)
 		}
 	}
 }
 
-// continues finds a ledger whose answer depends on the range that is asked for: one that leaves out an end of the
-// range, returns hours out of order, or changes an hour that is over. A controller reads a closed hour once and keeps
-// it, so it would judge by other counts than a controller that has just started.
-func continues(t *testing.T, l divergence.Ledger) {
-	i := &instance{"a", divergence.NewRecorder(nil)}
-	r := divergence.NewReader(l, id, start)
+// minuteOf is a batch with one comparison in one minute.
+func minuteOf(writer string, seq, minute int64) *divergence.Batch {
+	return &divergence.Batch{Writer: writer, Seq: seq, Slots: []divergence.Slot{
+		{Minute: divergence.Minute{Unix: minute, Tally: divergence.Tally{divergence.AgreeAllow: 1}}, Live: 1},
+	}}
+}
 
-	// A reader closes an hour five hours later, so a shorter run would read everything each time.
-	for m := range 500 {
-		now := start.Add(time.Duration(m) * time.Minute)
-		i.observe("k", now, true, m%3 == 0)
-		i.flush(t, l, id, now)
-		fold(t, r, now)
-		if m%17 != 0 {
-			continue
+// old finds a ledger that takes additions to a slot after its hour was computed for the last time.
+func old(t *testing.T, l divergence.Ledger) {
+	now := time.Now().Unix() / 60
+	for age, want := range map[int64]int{117: 0, 122: 1, 10_000: 1, -8: 0, -12: 1} {
+		b := minuteOf(fmt.Sprint(age), 1, now-age)
+		if dropped, err := l.Add(context.Background(), id, b); err != nil || dropped != want {
+			t.Errorf("a slot %d minutes ago: %d dropped, %v, want %d", age, dropped, err, want)
 		}
+		if dropped, err := l.Add(context.Background(), id, b); err != nil || dropped != 0 {
+			t.Errorf("a slot %d minutes ago once more: %d dropped, %v", age, dropped, err)
+		}
+	}
+	slots, last, err := l.Slots(context.Background(), id, now-1_000, 0)
+	if err != nil || len(slots) != 2 || slots[0].Unix != now-117 || slots[1].Unix != now+8 || max(slots[0].Change, slots[1].Change) != last {
+		t.Errorf("slots %+v, last change %d, %v", slots, last, err)
+	}
+	if slots, n, err := l.Slots(context.Background(), id, 0, last); err != nil || len(slots) != 1 || n != last {
+		t.Errorf("since the last change: %d slots, %v, want 1", len(slots), err)
+	}
+}
 
-		// The pauses do not divide an hour evenly, so reads end at many different minutes of it.
-		got, err := r.History(context.Background(), now)
-		if err != nil {
+// stores finds a ledger in which a leader that was frozen since it read the slots overwrites what another one has stored.
+func stores(t *testing.T, l divergence.Ledger) {
+	now := time.Now().Unix() / 3600
+	for _, tt := range []struct{ change, live, want int64 }{{5, 1, 1}, {5, 2, 1}, {7, 3, 3}, {6, 4, 3}} {
+		h := divergence.Hour{Unix: now - 1, Live: uint64(tt.live), Minutes: []divergence.Minute{{
+			Unix: (now - 1) * 60, Tally: divergence.Tally{divergence.NewlyDenied: 3}, Keys: [3]divergence.KeySample{{1}, {1}, {}},
+		}}}
+		h.Causes.Denied[divergence.OtherCause] = 3
+		if err := l.Store(context.Background(), id, &h, tt.change); err != nil {
 			t.Fatal(err)
 		}
-
-		if want := history(t, l, id, now); !reflect.DeepEqual(got, want) {
-			t.Fatalf("after %d minutes a reader that continues has %d minutes, %v\na new one %d minutes, %v",
-				m, len(got.Minutes), got.Total(), len(want.Minutes), want.Total())
+		got, err := l.Hours(context.Background(), id, now-30, now)
+		if h.Live = uint64(tt.want); err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(h) {
+			t.Errorf("change %d: stored %+v, %v, want %+v", tt.change, got, err, h)
 		}
+	}
+
+	// The slots of this hour are gone, so what a leader has read of them may be old.
+	gone := divergence.Hour{Unix: now - 4, Live: 1}
+	if err := l.Store(context.Background(), id, &gone, 9); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.Hours(context.Background(), id, now-4, now-4); err != nil || len(got) != 0 {
+		t.Errorf("stored after its slots are gone: %+v, %v", got, err)
+	}
+}
+
+// bounded finds a ledger in which many writers, or one that is wrong, fill a slot without end.
+func bounded(t *testing.T, l divergence.Ledger) {
+	now := time.Now().Unix() / 60
+	for n := range uint64(40) {
+		b := minuteOf("w", int64(n)+1, now)
+		tick := divergence.Tick{Unix: now * 6}
+		for k := range uint32(100) {
+			tick.Harmed = append(tick.Harmed, uint32(n)*100+k)
+			tick.Denied = append(tick.Denied, divergence.Weight{Key: uint32(n)*100 + k, Count: 2})
+		}
+		b.Slots[0].Ticks = []divergence.Tick{tick}
+		b.Slots[0].Keys[0] = divergence.KeySample{n, n + 1, n + 2}
+		if _, err := l.Add(context.Background(), id, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slots, _, err := l.Slots(context.Background(), id, now, 0)
+	if err != nil || len(slots) != 1 || slots[0].Err != nil {
+		t.Fatal(slots, err)
+	}
+	s := &slots[0]
+	if !slices.Equal(s.Keys[0], []uint64{0, 1, 2}) || len(s.Ticks) != 1 || len(s.Ticks[0].Harmed) != 1024 || len(s.Ticks[0].Denied) != 64 {
+		t.Errorf("%v of the sample, ticks %d: want 3 keys, 1024 harmed and 64 that differ most", s.Keys[0], len(s.Ticks))
+	}
+	if s.Tally[divergence.AgreeAllow] != 40 || s.Live != 40 {
+		t.Errorf("counted %v, live %d, want 40", s.Tally, s.Live)
+	}
+}
+
+// tops finds a ledger that loses a client whom the candidate hurts most among many others.
+func tops(t *testing.T, l divergence.Ledger) {
+	now, often, all := time.Now(), 0, 0
+	r := divergence.NewRecorder(nil)
+	for round := range 20 {
+		for k := range 50 {
+			observe(r, fmt.Sprint("rare-", round, "-", k), now, answers[2], divergence.Setting{})
+			observe(r, "often", now, answers[2], divergence.Setting{})
+			often++
+			all += 2
+		}
+		flush(t, l, r, now)
+	}
+	top, err := l.Top(context.Background(), id, divergence.KeysNewlyDenied)
+	if err != nil || len(top) != 100 || top[0].Key != "often" || top[0].Count < int64(often) || top[0].Count-top[0].Error > int64(often) {
+		t.Fatalf("%d keys, %v, %v, want often with %d", len(top), top[:min(2, len(top))], err, often)
+	}
+	if k := top[99]; k.Count-k.Error > 1 || k.Count > int64(all)/300+1 {
+		t.Errorf("%+v: want 1 within an error of at most %d", k, all/300)
 	}
 }

@@ -203,7 +203,7 @@ func (s *referenceScore) add(unix, allowed int64, denied []uint32) float64 {
 // stillRead are the ticks that the controller reads: whole entries of the ledger, back to
 // the entry of half an hour ago.
 func stillRead(ticks []divergence.Tick) []divergence.Tick {
-	const entry = divergence.BucketSeconds / divergence.TickSeconds
+	const entry = divergence.FreshTicks
 	from := (ticks[len(ticks)-1].Unix + 1 - 3*divergence.FreshTicks) / entry * entry
 	first := slices.IndexFunc(ticks, func(t divergence.Tick) bool { return t.Unix >= from })
 	return ticks[first:]
