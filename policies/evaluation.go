@@ -3,7 +3,6 @@ package policies
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"reflect"
 	"strings"
 
@@ -48,7 +47,8 @@ type evaluation struct {
 	scope   *scope
 	ctx     context.Context   // of the charge under way
 	values  []any             // of the scope's variables, by index; nil: not asked for yet
-	query   map[string]string // the first value of each name; nil: not asked for yet
+	query   *query            // nil: not asked for yet
+	strict  bool              // the policy under way denies where it cannot read
 	headers map[string]string // all of them by lower-case names; nil: not asked for yet
 }
 
@@ -94,7 +94,7 @@ func (w *evaluation) ResolveName(name string) (any, bool) {
 	case "request.headers":
 		return headers{w}, true
 	case "request.query":
-		return w.firstOfQuery(), true
+		return w.parsedQuery(), true
 	case "request.ip":
 		return types.String(r.IP), true
 	case "request.user":
@@ -154,18 +154,26 @@ func (v *variable) value(w *evaluation) ref.Val {
 	return value
 }
 
-// firstOfQuery returns the first value of each name of the query, parsed once a request.
-// It is the value that url.Values.Get gives a handler: a client that repeats a name must
-// not be limited by one value and served by another.
-func (w *evaluation) firstOfQuery() map[string]string {
+// parsedQuery returns the query, parsed once a request.
+func (w *evaluation) parsedQuery() *query {
 	if w.query == nil {
-		values, _ := url.ParseQuery(w.request.RawQuery) // an error leaves out what cannot be read
-		w.query = make(map[string]string, len(values))
-		for name, list := range values {
-			w.query[name] = list[0]
-		}
+		w.query = parseQuery(w.request.RawQuery)
 	}
+	w.query.strict = w.strict
 	return w.query
+}
+
+// evaluation returns the working memory of a request, ready for the expressions of the policy.
+func (p *Policy) evaluation(ctx context.Context, r *Request) *evaluation {
+	w := r.evaluation(ctx, p.scope)
+
+	// Variables that a policy with another on_error has read may be others here.
+	strict := p.OnError == FailDeny
+	if strict != w.strict && w.query != nil && w.query.unreadable != nil {
+		clear(w.values)
+	}
+	w.strict = strict
+	return w
 }
 
 // headers is an http.Header as a CEL map with lower-case names. Looking one header

@@ -92,7 +92,7 @@ func (s *Set) Explain(r *Request) Explanation {
 }
 
 func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
-	w := r.evaluation(context.Background(), p.scope)
+	w := p.evaluation(context.Background(), r)
 
 	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), OnStoreFailure: p.OnStoreFailure}
 	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)

@@ -86,7 +86,7 @@ func (p *Policy) First(ctx context.Context, r *Request) (bool, error) {
 	}
 
 	// A key of more than 256 bytes is charged under its hash, and asked for by what it was.
-	parts, err := p.key.parts(r.evaluation(ctx, p.scope))
+	parts, err := p.key.parts(p.evaluation(ctx, r))
 	if err != nil {
 		return false, err
 	}

@@ -105,7 +105,7 @@ func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, m
 // ChargeInto is Charge for a charge whose memory is used again. The charge is overwritten if the policy matches, and stays as it
 // was if it does not. On an error its content means nothing.
 func (p *Policy) ChargeInto(ctx context.Context, r *Request, c *algorithms.Charge) (matches bool, err error) {
-	w := r.evaluation(ctx, p.scope)
+	w := p.evaluation(ctx, r)
 	if matches, err = p.matches(w); err != nil || !matches {
 		return false, err
 	}

@@ -198,7 +198,7 @@ func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expecte
 		}
 
 		// One condition that fails does not take the others away.
-		v, err := x.when.eval(r.evaluation(ctx, p.scope))
+		v, err := x.when.eval(p.evaluation(ctx, r))
 		if err != nil || v != types.True {
 			continue
 		}

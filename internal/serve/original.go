@@ -44,7 +44,9 @@ func (f *form) originalOf(h http.Header) (original, error) {
 		return original{}, setupError{"it sends no header " + forwardedFor}
 	}
 
-	u, err := url.ParseRequestURI(texts[1])
+	// A fragment is no part of a request. A proxy chooses its location without one, and may pass it on or not.
+	target, _, _ := strings.Cut(texts[1], "#")
+	u, err := url.ParseRequestURI(target)
 	if err != nil {
 		return original{}, errNoURI
 	}

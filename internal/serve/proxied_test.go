@@ -82,6 +82,8 @@ func TestProxiesKnowSpellings(t *testing.T) {
 		for uri, status := range map[string]int{
 			"/orders/8": p.denied, "//orders/8": p.denied, "/orders//8": p.denied, "/x/../orders/8": p.denied, "/./orders/8?q=": p.denied,
 			"/%6frders/8": p.denied, "/orders/a%2Fb": p.denied, "/x%2F..%2Forders/8": p.denied, "http://shop.example/orders/8": p.denied,
+			"/orders/8#/x": p.denied, "/orders/8#": p.denied, "/orders/8#?a=b": p.denied, "/orders/8?a#b": p.denied, "/orders/%238": p.denied,
+			"/orders#/8": 204, "/orders/8%23/": 204, "#": 400,
 			"/orders/8/": 204, "/orders": 204, "*": 204, "/orders/%zz": 400, "/orders/\x01": 400, "orders/8": 400, "": 500,
 		} {
 			s := newServer(t, nil)
