@@ -47,7 +47,7 @@ func TestRandomDisturbancesOnRealServers(t *testing.T) {
 			return
 		}
 	}
-	w.checkDisturbed()
+	w.checkDisturbed(2) // two stores are new
 }
 
 // addReplica gives a server a replica, which waits for a failover.
