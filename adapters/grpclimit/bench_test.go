@@ -15,10 +15,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// transport takes trailers as gRPC's own does, without its work.
+// transport takes metadata as gRPC's own does, without its work.
 type transport struct{ grpc.ServerTransportStream }
 
-func (transport) SetTrailer(metadata.MD) error { return nil }
+func (transport) SetHeader(metadata.MD) error { return nil }
 
 // keys are the two ways in which policies most often tell clients apart.
 var keys = []string{"request.ip", adaptertest.HeaderKey}

@@ -151,15 +151,20 @@ var statuses = map[codes.Code]int{
 // Send implements adaptertest.Client.
 func (c client) Send(ctx context.Context, q adaptertest.Query) (adaptertest.Answer, error) {
 	var answer wrapperspb.StringValue
-	var trailer metadata.MD
-	err := c.conn.Invoke(outgoing(ctx, q), "/"+name+"/"+q.Route, wrapperspb.String("1"), &answer, grpc.Trailer(&trailer))
+	var head, trailer metadata.MD
+	err := c.conn.Invoke(outgoing(ctx, q), "/"+name+"/"+q.Route, wrapperspb.String("1"), &answer, grpc.Header(&head), grpc.Trailer(&trailer))
 	code, known := statuses[status.Code(err)]
 	if !known {
 		return adaptertest.Answer{}, err
 	}
 
+	// A refusal is one section, which is both a header and trailers. A call that is served must not be told its fields by trailers.
+	fields := head
+	if err != nil {
+		fields = trailer
+	}
 	header := http.Header{}
-	for name, values := range trailer {
+	for name, values := range fields {
 		header[http.CanonicalHeaderKey(name)] = values
 	}
 	return adaptertest.Answer{Status: code, Header: header, Body: answer.Value}, retryInfoAgrees(err, header)

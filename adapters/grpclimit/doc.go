@@ -4,8 +4,9 @@
 // Policies see a call as this request: the full method, such as /shop.Items/Get, is both route and path; the method is
 // POST, as in HTTP/2; metadata are headers; the peer's address is the ip; :authority is the host. The size is unknown.
 //
-// A denied call ends with RESOURCE_EXHAUSTED and, if a wait helps, the detail RetryInfo. The response fields of
-// httplimit are trailers.
+// A denied call ends with RESOURCE_EXHAUSTED and, if a wait helps, the detail RetryInfo and the trailer
+// grpc-retry-pushback-ms, which a retryPolicy obeys. The response fields of httplimit are a header of a call that is
+// answered, and trailers of one that ends with an error.
 //
 // A shadow.Pair takes the place of the harness in the same way: its PairConfig.Key sees the request as policies do.
 //

@@ -28,10 +28,10 @@ type Config struct {
 	// Identify sets User and Claims from what the service has authenticated. nil leaves them empty. Fields that no policy
 	// reads may be empty. Do not keep the policies.Request: it is reused for other calls.
 	Identify func(context.Context, *policies.Request)
-	// OnDenied makes the error of a denied call, whose trailers are already set. nil means RESOURCE_EXHAUSTED with
+	// OnDenied makes the error of a denied call, which is told its fields beside it. nil means RESOURCE_EXHAUSTED with
 	// RetryInfo. It must not return nil.
 	OnDenied func(context.Context, shadow.Decision) error
-	// Debug adds both sides' decisions to the trailers of calls for which it returns true. Return true for operators only.
+	// Debug adds both sides' decisions to the fields of calls for which it returns true. Return true for operators only.
 	Debug func(context.Context) bool
 	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
@@ -43,7 +43,7 @@ type Config struct {
 type Interceptors struct {
 	*httplimit.Limits
 	cfg Config
-	// copied reports whether a stream copies trailers that it is given, so that they may be used again.
+	// copied reports whether a stream copies metadata that it is given, so that they may be used again.
 	copied func(grpc.ServerTransportStream) bool
 }
 
@@ -72,15 +72,31 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 	if err := i.decide(ctx, c, info.FullMethod, &d); err != nil {
 		return nil, err
 	}
-	i.trail(ctx, c.trailers, &d)
 	c.giveBack()
 
-	if err := i.admit(ctx, &d); err != nil {
+	if !d.Allowed {
+		i.tell(ctx, asTrailer, &d)
+		return nil, i.cfg.OnDenied(ctx, d)
+	}
+	if err := i.Wait(ctx, d.Delay); err != nil {
+		i.tell(ctx, asTrailer, &d)
 		if md := i.whenFull(d, err); md != nil {
 			grpc.SetTrailer(ctx, md)
 		}
 		return nil, answer(err, d)
 	}
+
+	reply, err := i.serve(ctx, message, handler)
+	if err != nil {
+		i.tell(ctx, asTrailer, &d)
+		return reply, err
+	}
+	i.tell(ctx, asHeader, &d)
+	return reply, nil
+}
+
+// serve runs the handler of a unary call.
+func (i *Interceptors) serve(ctx context.Context, message any, handler grpc.UnaryHandler) (any, error) {
 	if i.Adapts() {
 		return i.measure(ctx, message, handler)
 	}
@@ -97,33 +113,37 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 	}
 	c.giveBack()
 
-	// A stream lasts, so its trailers are made for it alone. Interceptors in front may have wrapped the stream.
-	t := newTrailers()
-	i.fill(ctx, t, &d)
-	stream.SetTrailer(t.fields())
-	if err := i.admit(ctx, &d); err != nil {
+	// A stream lasts, so its fields are made for it alone. Interceptors in front may have wrapped the stream.
+	f := newFields()
+	i.fill(ctx, f, &d)
+	telling := &tellingStream{stream, f.metadata()}
+	defer telling.end()
+	if !d.Allowed {
+		return i.cfg.OnDenied(ctx, d)
+	}
+	if err := i.Wait(ctx, d.Delay); err != nil {
 		if md := i.whenFull(d, err); md != nil {
 			stream.SetTrailer(md)
 		}
 		return answer(err, d)
 	}
 	if i.Adapts() {
-		return i.measureStream(service, stream, handler)
+		return i.measureStream(service, telling, handler)
 	}
-	return handler(service, stream)
+	return handler(service, telling)
 }
 
 // call is what a call needs until it is decided. Calls are used again, unless one fails or panics: no other one gets what it has then.
 type call struct {
-	view     *view.View
-	trailers *trailers // of a unary call
+	view   *view.View
+	fields *fields // of a unary call
 }
 
-var calls = sync.Pool{New: func() any { return &call{view.New(), newTrailers()} }}
+var calls = sync.Pool{New: func() any { return &call{view.New(), newFields()} }}
 
 func (c *call) giveBack() {
 	c.view.Empty()
-	c.trailers.empty()
+	c.fields.empty()
 	calls.Put(c)
 }
 
@@ -141,14 +161,6 @@ func (i *Interceptors) decide(ctx context.Context, c *call, method string, d *sh
 	}
 	i.DecideInto(ctx, &c.view.Seen, d)
 	return nil
-}
-
-// admit returns nil for a call that may go on, now that its turn has come.
-func (i *Interceptors) admit(ctx context.Context, d *shadow.Decision) error {
-	if !d.Allowed {
-		return i.cfg.OnDenied(ctx, *d)
-	}
-	return i.Wait(ctx, d.Delay)
 }
 
 // exhausted is the default OnDenied.

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Trailers that are used again have the fields of their call and no others, whatever the calls before had.
-func TestTrailersUsedAgain(t *testing.T) {
-	reused := newTrailers()
+// Fields that are used again are those of their call and no others, whatever the calls before had.
+func TestFieldsUsedAgain(t *testing.T) {
+	reused := newFields()
 	for _, call := range [][]string{
 		{"ratelimit-policy", "ratelimit"},
 		{"ratelimit-policy", "ratelimit"},
@@ -26,7 +26,7 @@ func TestTrailersUsedAgain(t *testing.T) {
 			want[name] = []string{value}
 		}
 
-		if got := reused.fields(); !maps.EqualFunc(got, want, func(a, b []string) bool { return len(a) == 1 && a[0] == b[0] }) {
+		if got := reused.metadata(); !maps.EqualFunc(got, want, func(a, b []string) bool { return len(a) == 1 && a[0] == b[0] }) {
 			t.Errorf("%v, want %v", got, want)
 		}
 		reused.empty()
