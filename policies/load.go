@@ -73,7 +73,7 @@ func LoadFile(name string, checks ...Check) (*Set, error) {
 // small. 1,000 policies of 1 KiB each fit.
 const maxFileBytes = 1 << 20
 
-// ReadFile returns the text of a policy file, or of one of tests. Only a regular file is read, because a device has no end, and a
+// ReadFile returns the text of a policy file, or of another small one that a program begins with. Only a regular file is read, because a device has no end, and a
 // pipe may have no writer. Of a file of more than 1 MiB the text ends one byte behind that, and Load refuses it.
 func ReadFile(name string) ([]byte, error) {
 	// The open file is asked, and not its name, which may be another file by then. A pipe without a writer would block the open.

@@ -117,7 +117,7 @@ func openLog(ctx context.Context, name string, stdin io.Reader) (io.ReadCloser, 
 		return interruptible(ctx, stdin), 0, nil
 	}
 
-	f, err := os.Open(name)
+	f, err := openOrLeave(ctx, name)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", name, reason(err))
 	}
@@ -129,10 +129,32 @@ func openLog(ctx context.Context, name string, stdin io.Reader) (io.ReadCloser, 
 		f.Close()
 		return nil, 0, fmt.Errorf("%s: %w", name, reason(err))
 	}
+	if !info.Mode().IsRegular() {
+		return interruptible(ctx, f), 0, nil // a pipe, whose writer may pause for any time
+	}
 	return f, info.Size(), nil
 }
 
-// interruptible lets an interrupt end a read that waits for standard input. The goroutine ends
+// openOrLeave opens a file unless an interrupt comes first: a named pipe is opened once it has a writer. The goroutine ends with the
+// process where it never has.
+func openOrLeave(ctx context.Context, name string) (*os.File, error) {
+	var f *os.File
+	var err error
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		f, err = os.Open(name)
+	}()
+
+	select {
+	case <-opened:
+		return f, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// interruptible lets an interrupt end a read that waits for standard input or a pipe. The goroutine ends
 // with the input, or else with the process.
 func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 	out, into := io.Pipe()

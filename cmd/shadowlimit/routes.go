@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // routes name the route of a request by its path, as a service's router does. Every segment is looked up by its own name first,
@@ -24,6 +26,9 @@ type routeNode struct {
 
 // maxRoutes bounds the templates, and with them the work for a path.
 const maxRoutes = 10_000
+
+// mostTemplates bounds a file of templates in bytes; policies.ReadFile reads no more than one beyond it.
+const mostTemplates = 1 << 20
 
 const routeHint = "write a template such as /orders/{id}, or @FILE for a file with one a line"
 
@@ -62,9 +67,12 @@ func templatesOf(value string) (list []string, err error) {
 		return []string{value}, nil
 	}
 
-	text, err := os.ReadFile(name)
+	text, err := policies.ReadFile(name)
 	if err != nil {
 		return nil, usagef(routeHint, "--route %s: %v", value, reason(err))
+	}
+	if len(text) > mostTemplates {
+		return nil, usagef(routeHint, "--route %s: the file has more than %d bytes", value, mostTemplates)
 	}
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {

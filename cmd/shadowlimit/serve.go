@@ -192,7 +192,8 @@ func (o *serveOptions) parseProxies(c *cli.Context) error {
 }
 
 // leastToken makes a token that cannot be guessed likely: 16 random bytes have 22 characters in base64.
-const leastToken = 20
+// One of more than mostToken comes with no request, because servers bound its header.
+const leastToken, mostToken = 20, 4096
 
 const tokenHint = "make one by: openssl rand -base64 32 > FILE"
 
@@ -202,7 +203,7 @@ const tokenVariable = "SHADOWLIMIT_TOKEN"
 func (o *serveOptions) parseToken(c *cli.Context) error {
 	text, from := os.Getenv(tokenVariable), tokenVariable
 	if file := c.String("token-file"); file != "" {
-		content, err := os.ReadFile(file)
+		content, err := policies.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("--token-file %s: %w", file, reason(err))
 		}
@@ -212,8 +213,8 @@ func (o *serveOptions) parseToken(c *cli.Context) error {
 	}
 
 	o.server.Token = strings.TrimSpace(text)
-	if len(o.server.Token) < leastToken || strings.ContainsFunc(o.server.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return usagef(tokenHint, "%s: a token is one word of at least %d characters of ASCII", from, leastToken)
+	if n := len(o.server.Token); n < leastToken || n > mostToken || strings.ContainsFunc(o.server.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return usagef(tokenHint, "%s: a token is one word of %d to %d characters of ASCII", from, leastToken, mostToken)
 	}
 	return nil
 }

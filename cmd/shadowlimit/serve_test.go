@@ -165,7 +165,7 @@ func TestServeRefuses(t *testing.T) {
 		{"--config " + good + " --listen unix:/nowhere/at/all", exitFailure, "--listen"},
 		{"--config " + good + " --route orders", exitUsage, "begins with /"},
 		{"--config " + good + " --proxy nginx", exitUsage, "no address and no prefix"},
-		{"--config " + good + " --token-file " + short, exitUsage, "at least 20 characters"},
+		{"--config " + good + " --token-file " + short, exitUsage, "20 to 4096 characters"},
 		{"--config " + good + " --token-file nowhere", exitFailure, "--token-file nowhere: no such file"},
 		{"--config " + good + " --tls-cert " + cert, exitUsage, "must be given together"},
 		{"--config " + good + " --tls-cert " + cert + " --tls-key " + cert, exitFailure, "--tls-cert and --tls-key"},

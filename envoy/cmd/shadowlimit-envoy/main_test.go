@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 		{"--config " + good + " --listen 0.0.0.0:0", exitUsage, "so it needs a token"},
 		{"--config " + good + " --http 0.0.0.0:0", exitUsage, "--http 0.0.0.0:0"},
 		{"--config " + good + " --listen nonsense", exitFailure, "--listen"},
-		{"--config " + good + " --token-file " + short, exitUsage, "at least 20 characters"},
+		{"--config " + good + " --token-file " + short, exitUsage, "20 to 4096 characters"},
 		{"--config " + good + " --tls-cert x", exitUsage, "must be given together"},
 		{"--config " + good + " --tls-cert x --tls-key y", exitFailure, "--tls-cert and --tls-key"},
 		{"--config " + good + " --redis http://s3cret", exitUsage, "--redis"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/envoy"
 	"github.com/shadowlimit/shadowlimit/internal/serve"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
@@ -62,7 +63,8 @@ func optionsOf(c *cli.Context) (*options, error) {
 }
 
 // leastToken makes a token that cannot be guessed likely: 16 random bytes have 22 characters in base64.
-const leastToken = 20
+// One of more than mostToken comes with no call, because servers bound its metadata.
+const leastToken, mostToken = 20, 4096
 
 // tokenVariable has the token where no file does.
 const tokenVariable = "SHADOWLIMIT_TOKEN"
@@ -70,7 +72,7 @@ const tokenVariable = "SHADOWLIMIT_TOKEN"
 func (o *options) parseToken(c *cli.Context) error {
 	text, from := os.Getenv(tokenVariable), tokenVariable
 	if file := c.String("token-file"); file != "" {
-		content, err := os.ReadFile(file)
+		content, err := policies.ReadFile(file)
 		if err != nil {
 			return usagef("--token-file: %v", err)
 		}
@@ -80,8 +82,8 @@ func (o *options) parseToken(c *cli.Context) error {
 	}
 
 	o.token = strings.TrimSpace(text)
-	if len(o.token) < leastToken || strings.ContainsFunc(o.token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return usagef("%s: a token is one word of at least %d characters of ASCII: openssl rand -base64 32", from, leastToken)
+	if n := len(o.token); n < leastToken || n > mostToken || strings.ContainsFunc(o.token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return usagef("%s: a token is one word of %d to %d characters of ASCII: openssl rand -base64 32", from, leastToken, mostToken)
 	}
 	return nil
 }
