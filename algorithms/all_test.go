@@ -111,7 +111,7 @@ func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
 
 				unused, forgotten := p.charges[i].at+answer.inUse.Microseconds(), algorithms.Forgotten(shape, p.limitOf(a), charged)
 				if answer.inUse > 0 && unused > forgotten {
-					t.Fatalf("a key with %s that was last charged at %d us is in use until %d us, but Forgotten (number.go) says %d: "+
+					t.Fatalf("a key with %s that was last charged at %d us is in use until %d us, but Forgotten (traits.go) says %d: "+
 						"give its shape, %s, a case there, or the algorithm another shape (TestEveryAlgorithmOfAShapeDecidesAlike tells)",
 						p.limitOf(a), charged, unused, forgotten, shape)
 				}
@@ -120,7 +120,7 @@ func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
 	}
 }
 
-// An instant that is too late keeps comparisons blind for longer than needed, and no law finds it.
+// An instant that is too late disturbs evidence for longer than needed, and no law finds it.
 func TestEveryAlgorithmRemembersUntilForgotten(t *testing.T) {
 	for _, a := range algorithms.All {
 		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
@@ -135,7 +135,7 @@ func TestEveryAlgorithmRemembersUntilForgotten(t *testing.T) {
 			shape := algorithms.TraitsOf(a).Shape
 			unused, forgotten := at+d.ResetAfter.Microseconds(), algorithms.Forgotten(shape, limit, at)
 			if err != nil || unused != forgotten {
-				t.Errorf("%s: a key with %s that spends all at %d us is in use until %d us (%v), but Forgotten (number.go) says %d: "+
+				t.Errorf("%s: a key with %s that spends all at %d us is in use until %d us (%v), but Forgotten (traits.go) says %d: "+
 					"give its shape, %s, a case there, or the algorithm another shape (TestEveryAlgorithmOfAShapeDecidesAlike tells)",
 					a.Name(), limit, at, unused, err, forgotten, shape)
 			}
@@ -143,7 +143,7 @@ func TestEveryAlgorithmRemembersUntilForgotten(t *testing.T) {
 	}
 }
 
-// Messages and documents promise that blind comparisons end a window or two after their cause.
+// Messages and documents promise that disturbed time ends a window or two after its cause.
 func TestEveryAlgorithmForgetsWithinTwoWindows(t *testing.T) {
 	for _, a := range algorithms.All {
 		limit := algorithms.Limit{Requests: 10, Window: time.Minute}

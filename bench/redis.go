@@ -209,7 +209,7 @@ func redisPage(r results, rounds int) string {
 		second := r.over(crowded(pairs[0].String(), 16), crowded(alones[0].String(), 16), column)
 		wanted = append(wanted, goal{what: column + " of " + pairs[0].String() + " over " + alones[0].String(), bound: 1.1, value: second})
 	}
-	wanted = append(wanted, goal{what: "bytes a key of both sides", bound: 200, value: r.spread(crowded(pairs[0].String(), 16), bytesKey)})
+	wanted = append(wanted, goal{what: "bytes a key of both sides", bound: 180, value: r.spread(crowded(pairs[0].String(), 16), bytesKey)})
 
 	return origin(rounds, "") + goals(wanted...) + "\n" + redisTable(r)
 }

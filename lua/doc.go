@@ -7,6 +7,10 @@
 // a secret every key is stored as an HMAC (see algorithms.StoredKey). A record expires
 // once it is as if unused.
 //
+// A script is pair.lua, a template, with the step of each side in its place: a chunk of
+// Lua that reads and sets local names, one or two files of this folder. Both pairs and
+// the oracle of package limitertest decide alike, which a test of random traces holds.
+//
 // # Caveats
 //
 // A script that got no answer may have run. It is never sent again, whatever the

@@ -1,10 +1,8 @@
 package lua
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,8 +11,8 @@ import (
 )
 
 // ErrLogShed is the error of a side that is not enforced and whose log was given up, because
-// Redis has no memory left. The side is not judged for a window, and its state has then lost
-// all charges: an observation after that is apart, if the charge has an epoch.
+// Redis has no memory left. The side is not judged for a window, or until it is enforced. Its
+// first observation after that is Lost.
 var ErrLogShed = errors.New("lua: Redis is out of memory, so the sliding_window_log of the side that is not enforced " +
 	"is given up for a window; raise maxmemory, or take sliding_window_counter")
 
@@ -34,15 +32,6 @@ func (e *StoreError) Error() string {
 
 // Unwrap returns the client's error.
 func (e *StoreError) Unwrap() error { return e.Err }
-
-// Overloaded reports whether the work of scripts may be what the store cannot bear: Redis
-// did not answer in time, or is busy with a script. Judging one side fewer then helps. It
-// does not where memory is short: only a charge of both sides can give up the log of one.
-func (e *StoreError) Overloaded() bool {
-	var timeout net.Error
-	return errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() ||
-		redis.HasErrorPrefix(e.Err, "BUSY")
-}
 
 // Migrating reports whether the keys of this side are on their way to another node of the
 // cluster. The charge has certainly not run. A side with one key fewer may be judged.

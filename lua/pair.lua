@@ -41,8 +41,9 @@ end
 
 local record = redis.call('GET', KEYS[1])
 local part1, last1, used1, aux1, seq1, part2, last2, used2, aux2, seq2 = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-if record and #record == 40 then record = record .. string.rep('\0', 40) end
-if record and #record == 80 then
+if record and #record == 40 then
+  part1, last1, used1, aux1, seq1 = struct.unpack('<ddddd', record)
+elseif record and #record == 80 then
   part1, last1, used1, aux1, seq1, part2, last2, used2, aux2, seq2 = struct.unpack('<dddddddddd', record)
 end
 {{- if .Two}}
@@ -195,7 +196,8 @@ end
 {{- end}}
 return struct.pack('<d{{range .Sides}}ddddd{{end}}', at
   {{- range .Sides}}, status{{.N}}, remaining{{.N}}, retry{{.N}}, reset{{.N}}, delay{{.N}}{{end}}) .. texts
-{{- define "record"}}struct.pack('<dddddddddd', name1, last1, used1, aux1, seq1, name2, last2, used2, aux2, seq2){{end}}
 {{- define "set"}}redis.pcall('SET', KEYS[1],
-    {{if .Two}}{{template "record"}}{{else}}string.sub({{template "record"}}, 1, name2 == 0 and 40 or 80){{end}}, 'PX', ttl).err
+    {{if not .Two}}name2 == 0 and struct.pack('<ddddd', name1, last1, used1, aux1, seq1) or {{end -}}
+    struct.pack('<dddddddddd', name1, last1, used1, aux1, seq1, name2, last2, used2, aux2, seq2),
+    'PX', string.format('%d', ttl)).err -- of a number Redis writes 17 digits, which takes longer
 {{- end}}
