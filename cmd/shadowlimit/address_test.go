@@ -23,6 +23,8 @@ var addressForms = []string{
 	"redis+sentinel://127.0.0.1:1?master_name=m&username=%s&password=%s", "redis+sentinel://:%s@127.0.0.1:1",
 	"redis+sentinel://127.0.0.1:1?master_name=m&db=%s",
 	"rediss://127.0.0.1:1?cacert=%s", "rediss://127.0.0.1:1?cert=%s&key=%s", "redis+sentinel://127.0.0.1:1?master_name=m&cacert=%s",
+	"unix://:%s@/nowhere/redis.sock", "unix://user:%s@/nowhere/redis.sock?db=3", "unix://%s@/nowhere/redis.sock", "unix:///nowhere?db=%s",
+	"unix:///nowhere?password=%s", "unix://%s/nowhere",
 	"rediss+cluster://:%s%%zz@host:6379", "http://:%s@127.0.0.1:1", "redis+%s://127.0.0.1:1", "%s://127.0.0.1:1", ":%s@127.0.0.1:1",
 }
 
@@ -67,6 +69,7 @@ func FuzzPasswordsOfAddresses(f *testing.F) {
 		for _, form := range []string{
 			"redis://:%s@127.0.0.1:1", "rediss://user:%s@127.0.0.1:1/3", "redis://%s@127.0.0.1:1", "redis+cluster://:%s@127.0.0.1:1",
 			"redis+cluster://127.0.0.1:1?addr=u:%s@127.0.0.1:2", "redis+sentinel://:%s@127.0.0.1:1?master_name=m",
+			"unix://:%s@/nowhere/redis.sock", "unix://%s@/nowhere/redis.sock",
 		} {
 			address := fmt.Sprintf(form, before+secretPart+after)
 			options, err := redisurl.Parse(address)

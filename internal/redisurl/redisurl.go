@@ -21,6 +21,7 @@ var (
 	errAddress = errors.New("addr: want HOST:PORT, without user and password: those before the first host are used for all")
 	errOption  = errors.New("an option after the ? is not known, or its value is wrong: " +
 		"if the password has a ?, write it as %3F")
+	errSocket = errors.New("want unix://USER:PASSWORD@/PATH?db=NUMBER: if the user or the password has a /, write it as %2F")
 	errMaster = errors.New("a sentinel needs ?master_name=NAME")
 )
 
@@ -39,7 +40,7 @@ func Parse(address string) (*redis.UniversalOptions, error) {
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	parse := parsers[kind]
-	if base != "redis" && base != "rediss" || parse == nil {
+	if base != "redis" && base != "rediss" && scheme != "unix" || parse == nil {
 		return nil, errScheme
 	}
 
@@ -53,9 +54,14 @@ func Parse(address string) (*redis.UniversalOptions, error) {
 	if strings.Contains(u.RawQuery, "@") && kind != "sentinel" { // a sentinel's options have a password of their own
 		return nil, errOption
 	}
-	database := strings.Trim(u.Path, "/")
-	if _, err := strconv.Atoi(database); err != nil && database != "" {
-		return nil, errDatabase
+	if base == "unix" {
+		if u.Host != "" || len(u.Path) < 2 || strings.Contains(u.Path, "@") {
+			return nil, errSocket
+		}
+	} else if database := strings.Trim(u.Path, "/"); database != "" {
+		if _, err := strconv.Atoi(database); err != nil {
+			return nil, errDatabase
+		}
 	}
 	for _, addr := range u.Query()["addr"] {
 		if strings.ContainsAny(addr, "@/") {
@@ -78,6 +84,7 @@ func Parse(address string) (*redis.UniversalOptions, error) {
 	return options, files.use(options)
 }
 
+// parseServer reads the URL of one server, which is at a host or at a Unix socket. A client knows the socket by its path, which begins with a /.
 func parseServer(address string) (*redis.UniversalOptions, error) {
 	o, err := redis.ParseURL(address)
 	if err != nil {
