@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -45,7 +46,7 @@ func requestsOf(r *rls.RateLimitRequest) ([]*policies.Request, error) {
 	for i, d := range r.GetDescriptors() {
 		one, err := requestOf(r, d)
 		if err != nil {
-			return nil, fmt.Errorf("descriptor %d: %w", i, err)
+			return nil, invalid("descriptor %d: %w", i, err)
 		}
 		one.Time = now
 		list[i] = one
@@ -56,7 +57,7 @@ func requestsOf(r *rls.RateLimitRequest) ([]*policies.Request, error) {
 func requestOf(r *rls.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) (*policies.Request, error) {
 	entries := d.GetEntries()
 	if len(entries) == 0 || len(entries) > mostEntries {
-		return nil, invalid("%d entries: a descriptor has 1 to %d", len(entries), mostEntries)
+		return nil, fmt.Errorf("%d entries: a descriptor has 1 to %d", len(entries), mostEntries)
 	}
 	hits, err := hitsOf(r, d)
 	if err != nil {
@@ -67,7 +68,7 @@ func requestOf(r *rls.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) (*po
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		if len(e.GetKey()) > mostText || len(e.GetValue()) > mostText {
-			return nil, invalid("an entry has over %d bytes", mostText)
+			return nil, fmt.Errorf("an entry has over %d bytes", mostText)
 		}
 		names[i] = unused(p.Descriptors, e.GetKey())
 		p.Descriptors[names[i]] = e.GetValue()
@@ -80,7 +81,7 @@ func requestOf(r *rls.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) (*po
 // because it has always been (GetHitsAddends in src/utils/utilities.go of envoyproxy/ratelimit).
 func hitsOf(r *rls.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) (int64, error) {
 	if d.GetIsNegativeHits() {
-		return 0, invalid("is_negative_hits: no limit here gives back what it has counted")
+		return 0, errors.New("is_negative_hits: no limit here gives back what it has counted")
 	}
 
 	own := d.GetHitsAddend()
@@ -88,7 +89,7 @@ func hitsOf(r *rls.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) (int64,
 		return max(1, int64(r.GetHitsAddend())), nil
 	}
 	if own.GetValue() > mostHits {
-		return 0, invalid("hits_addend %d: at most %d", own.GetValue(), uint64(mostHits))
+		return 0, fmt.Errorf("hits_addend %d: at most %d", own.GetValue(), uint64(mostHits))
 	}
 	return int64(own.GetValue()), nil
 }
@@ -117,5 +118,5 @@ func routeOf(names []string) string {
 }
 
 func invalid(format string, args ...any) error {
-	return status.Errorf(codes.InvalidArgument, "shadowlimit: "+format, args...)
+	return status.Error(codes.InvalidArgument, "shadowlimit: "+fmt.Errorf(format, args...).Error())
 }

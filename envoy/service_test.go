@@ -267,8 +267,8 @@ func TestRefusals(t *testing.T) {
 		"hits_addend 4294967296": requestOf(ann, much),
 	} {
 		_, err := client.ShouldRateLimit(t.Context(), r)
-		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "rpc error") != 1 {
+			t.Errorf("%v, want %s in one status", err, want)
 		}
 	}
 
