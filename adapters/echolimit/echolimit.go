@@ -3,7 +3,6 @@ package echolimit
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v5"
 
@@ -94,8 +93,8 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 // measure calls the next handler and tells how long it took. A handler that panics has failed, and so has one whose error echo
 // answers as the server's.
 func (m *middleware) measure(c *echo.Context, next echo.HandlerFunc) error {
-	began, failed := time.Now(), true
-	defer func() { m.Served(c.Request().Context(), began, failed) }()
+	serving, failed := m.Serving(c.Request()), true
+	defer func() { serving.End(failed) }()
 
 	err := next(c)
 	_, status := echo.ResolveResponseStatus(c.Response(), err)

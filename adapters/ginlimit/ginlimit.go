@@ -3,7 +3,6 @@ package ginlimit
 import (
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -87,8 +86,8 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 
 // serve runs the handlers and tells how long they took. Handlers that panic have failed.
 func serve(c *gin.Context, limits *httplimit.Limits) {
-	began, failed := time.Now(), true
-	defer func() { limits.Served(c.Request.Context(), began, failed) }()
+	serving, failed := limits.Serving(c.Request), true
+	defer func() { serving.End(failed) }()
 	c.Next()
 	failed = c.Writer.Status() >= http.StatusInternalServerError
 }

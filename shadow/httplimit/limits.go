@@ -147,7 +147,7 @@ func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
 	// Where the client has disconnected, the handler may fail for that alone. Failures lower the limit of all clients, so a client must not
 	// be able to bring them about.
 	gone := failed && errors.Is(ctx.Err(), context.Canceled)
-	l.served(time.Since(began), failed && !gone)
+	l.served(max(time.Since(began), 0), failed && !gone)
 }
 
 // Decide charges a request, which must not be used after it, and returns the decision as WithJitter has it.

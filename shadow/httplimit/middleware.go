@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -115,8 +114,8 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve runs the handler and tells how long it took. A handler that panics has failed.
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request) {
-	began, failed := time.Now(), true
-	defer func() { m.Served(r.Context(), began, failed) }()
+	serving, failed := m.Serving(r), true
+	defer func() { serving.End(failed) }()
 	if !m.AdaptsByErrors() {
 		m.next.ServeHTTP(w, r)
 		failed = false

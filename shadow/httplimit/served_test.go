@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,6 +98,68 @@ func TestClientsBringAboutNoFailures(t *testing.T) {
 			t.Errorf("%s: %d calls, failed: %t", path, m.calls, m.failed)
 		}
 	}
+}
+
+// slowBody is a body whose client takes a second for each byte, and ends with an error.
+type slowBody struct {
+	left int
+	end  error
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, b.end
+	}
+	time.Sleep(time.Second)
+	b.left--
+	return copy(p, "x"), nil
+}
+
+// No client lowers the limit of all clients by the body that it sends: the time for which it is waited for does not count, and neither
+// does the failure of a handler that cannot read it.
+func TestBodiesBringNothingAbout(t *testing.T) {
+	for _, signal := range []string{"latency_p99", "error_rate"} {
+		set, err := policies.Load("test.yaml", []byte(measuredFile+", adaptive: { signal: "+signal+" } } }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end, want := range map[error]bool{io.EOF: signal == "error_rate", io.ErrUnexpectedEOF: false, http.ErrBodyReadAfterClose: signal == "error_rate"} {
+			synctest.Test(t, func(t *testing.T) {
+				m := &measured{set: set}
+				h := httplimit.New(m, httplimit.Config{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					io.Copy(io.Discard, r.Body)
+					time.Sleep(time.Second)
+					w.WriteHeader(http.StatusBadGateway)
+				}))
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", &slowBody{9, end}))
+				if m.took != time.Second || m.failed != want {
+					t.Errorf("%s, %v: it took %s, failed: %t", signal, end, m.took, m.failed)
+				}
+			})
+		}
+	}
+}
+
+// A body that another goroutine still waits for when the handler ends, as that of a proxy does, counts no more than one that was read.
+func TestBodyUnderWayDoesNotCount(t *testing.T) {
+	set, err := policies.Load("test.yaml", []byte(measuredFile+", adaptive: { signal: latency_p99 } } }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{set: set}
+		h := httplimit.New(m, httplimit.Config{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			go r.Body.Read(make([]byte, 1))
+			time.Sleep(time.Second)
+		}))
+		body, client := io.Pipe()
+		defer client.Close()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", body))
+		if m.took != time.Second {
+			t.Errorf("it took %s", m.took)
+		}
+	})
 }
 
 // BenchmarkAdaptive measures what a request pays where a limit is adaptive.
