@@ -21,10 +21,11 @@ func inLedger(t *testing.T, client redis.UniversalClient, name string) int64 {
 		t.Fatal(err)
 	}
 
-	now, err := store.Now(t.Context())
+	heard, err := store.Heartbeat(t.Context(), promotion.Heartbeat{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	now := heard.Now
 
 	h, err := divergence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {

@@ -107,8 +107,8 @@ func (d *drill) awaitAll(t *testing.T, v promotion.Version) {
 	behind := func(i promotion.Instance) bool { return i.Policies["per-user"].Version != v }
 
 	d.eventually(t, "all have applied "+v.String(), func() bool {
-		all, err := d.store.Instances(t.Context())
-		return err == nil && len(all) == drilled && !slices.ContainsFunc(all, behind)
+		f, err := d.store.Fleet(t.Context())
+		return err == nil && len(f.Instances) == drilled && !slices.ContainsFunc(f.Instances, behind)
 	})
 }
 
@@ -123,7 +123,7 @@ func must(t *testing.T) func(promotion.State, error) promotion.State {
 	}
 }
 
-var drillOrder = promotion.Order{Actor: "test", Reason: "drill", Force: true}
+var drillOrder = promotion.Order{Actor: "test", Reason: "drill"}
 
 // expose moves the policy to a canary of all keys, on every instance.
 func (d *drill) expose(t *testing.T) promotion.State {
@@ -151,7 +151,7 @@ func (d *drill) failOver(t *testing.T) {
 
 	// The first request may get a connection that is dead.
 	d.eventually(t, "the new primary answers", func() bool {
-		_, err := d.store.Now(t.Context())
+		_, err := d.store.Heartbeat(t.Context(), promotion.Heartbeat{})
 		return err == nil
 	})
 }
@@ -309,12 +309,9 @@ func TestTwoPromotionsAtOnce(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	store := promotion.NewRedisStore(client, name)
 
-	spec := promotion.Spec{Policy: "per-user", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
-	err := errors.Join(
-		promotion.Begin(t.Context(), store, "per-user", "e", "test"),
-		store.Announce(t.Context(), []promotion.Spec{spec}),
-	)
-	if err != nil {
+	spec := promotion.Spec{Policy: "per-user", Fingerprint: "e", Config: promotion.Config{}.WithDefaults()}
+	_, err := store.Heartbeat(t.Context(), promotion.Heartbeat{Specs: []promotion.Spec{spec}})
+	if err := errors.Join(err, promotion.Begin(t.Context(), store, "per-user", "e", 0, "test")); err != nil {
 		t.Fatal(err)
 	}
 

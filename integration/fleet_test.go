@@ -159,10 +159,11 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 		t.Fatal(err)
 	}
 
-	now, err := store.Now(t.Context())
+	heard, err := store.Heartbeat(t.Context(), promotion.Heartbeat{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	now := heard.Now
 
 	h, err := divergence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {
@@ -182,7 +183,7 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 	if got.Comparisons == 0 {
 		t.Error("the ledger is empty")
 	}
-	if left, err := store.Instances(t.Context()); err != nil || len(left) != 0 {
-		t.Errorf("instances %v are listed after all have ended, %v", left, err)
+	if f, err := store.Fleet(t.Context()); err != nil || len(f.Instances) != 0 {
+		t.Errorf("instances %v are listed after all have ended, %v", f.Instances, err)
 	}
 }

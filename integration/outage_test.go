@@ -102,8 +102,8 @@ func TestRestartInAnOutageSplitsNoFleet(t *testing.T) {
 	// Redis is back with what it had: nothing was moved meanwhile.
 	f.proxy.set(passOn)
 	await(t, "the restarted instance is back", func() bool {
-		all, err := f.store.Instances(t.Context())
-		return err == nil && len(all) == 3 // one of them has been killed, and is silent
+		f, err := f.store.Fleet(t.Context())
+		return err == nil && len(f.Instances) == 3 // one of them has been killed, and is silent
 	})
 	history, err := f.store.History(t.Context(), "per-user")
 	if err != nil || len(history) != 2 {
@@ -186,8 +186,8 @@ func (f *outageFleet) checkResume(t *testing.T) {
 		response.Body.Close()
 	}
 	await(t, "the releases are reported", func() bool {
-		all, err := f.store.Instances(t.Context())
-		return err == nil && !slices.ContainsFunc(all, func(i promotion.Instance) bool { return i.RedButton })
+		f, err := f.store.Fleet(t.Context())
+		return err == nil && !slices.ContainsFunc(f.Instances, func(i promotion.Instance) bool { return i.RedButton })
 	})
 	if status, out := resume(); status != 0 {
 		t.Errorf("resumed: %d: %s", status, out)

@@ -207,7 +207,7 @@ func threeDays() status.Report {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
 	p := status.Policy{
-		Name: "writes", Stage: "canary", Percent: 10, Term: 1, Seq: 3, Epoch: "e",
+		Name: "writes", Stage: "canary", Percent: 10, Term: 1, Seq: 3, Fingerprint: "e",
 		Enforced: "candidate for 10 % of the keys", Authoritative: "fixed_window:100/1m", Candidate: "gcra:100/1m",
 		Mode: "automatic", Actor: "controller web-1", Reason: "all is well", At: now.Add(-20 * time.Hour),
 		Alarm:             "newly denied: 41 keys within a minute, 10 times the threshold",
@@ -216,8 +216,8 @@ func threeDays() status.Report {
 		HarmScore:         13.5,
 		CausesNewlyDenied: []status.Cause{{Cause: "burst_shape", Count: 900}, {Cause: "window_boundary", Count: 334}},
 		Instances: []status.Instance{
-			{ID: "web-1-4410", Applied: "1.3", AgeSeconds: 0.4, Epoch: "e", Live: true},
-			{ID: "web-2-1187", Applied: "1.2", AgeSeconds: 0.9, Epoch: "e", Live: true},
+			{ID: "web-1-4410", Applied: "1.3", AgeSeconds: 0.4, Fingerprint: "e", Live: true},
+			{ID: "web-2-1187", Applied: "1.2", AgeSeconds: 0.9, Fingerprint: "e", Live: true},
 		},
 	}
 	p.Summary = status.Summary{

@@ -139,7 +139,7 @@ func commandOf(line string) string {
 			}
 			return "script of hours"
 		}
-		for _, key := range []string{"teller", "judged", "state"} {
+		for _, key := range []string{"assessments", "heard", "states"} {
 			if strings.Contains(rest, "}:"+key+`"`) || strings.Contains(rest, ":"+key+`"`) {
 				return "script of " + key
 			}
@@ -172,12 +172,11 @@ func (r rates) add(h heard, share float64) {
 	r[h.command] = frequency{before.calls + share, before.bytes + share*float64(h.bytes)}
 }
 
-// split tells what each instance asks from what the judges and the teller ask besides. Those instances that run no script
-// but that of their slots judge nothing and count nothing.
+// split tells what each instance asks from what the leader asks besides.
 func split(list []heard, f *scaled, during time.Duration) (each, rest rates) {
 	busy := map[string]bool{}
 	for _, h := range list {
-		if strings.HasPrefix(h.command, "script") && h.command != "script of slots" {
+		if h.command == "script of assessments" || h.command == "script of hours" {
 			busy[h.from] = true
 		}
 	}

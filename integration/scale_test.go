@@ -26,7 +26,7 @@ type scaled struct {
 	cpu           float64 // of its processes, before the time that is measured, and then during it
 }
 
-// What a fleet does in a young one differs: states are read until a teller has counted, and beats have all policies until then.
+// A young fleet is left out: its instances start at different times.
 const (
 	settles  = 75 * time.Second
 	measured = time.Minute     // the longest interval of what an instance does, but for keys
@@ -140,7 +140,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// mostCommands is what an instance with 20 policies may ask in a second, besides judging.
+// mostCommands is what an instance with 20 policies may ask in a second, besides leading.
 const mostCommands = 5
 
 // scaleCommands counts what an instance asks, by commands.
@@ -151,10 +151,10 @@ func scaleCommands(t *testing.T) {
 	each, rest := split(f.listen(t, heardFor), f, heardFor)
 	f.stop()
 
-	text := commandTable("an instance, besides judging", each, 0.005)
-	writeBlock(t, "commands", text+"\n"+commandTable("all judges and the teller, for 20 policies", rest, 0.05))
+	text := commandTable("an instance, besides leading", each, 0.005)
+	writeBlock(t, "commands", text+"\n"+commandTable("the leader, for 20 policies", rest, 0.05))
 	if n := each.sum().calls; n > mostCommands {
-		t.Errorf("an instance sends %.2f commands a second besides judging, want %d at most", n, mostCommands)
+		t.Errorf("an instance sends %.2f commands a second besides leading, want %d at most", n, mostCommands)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	defer mute.Close()
 
 	store := promotion.NewRedisStore(mute, "test")
-	if err := promotion.Begin(t.Context(), store, "p", "e", "test"); err != nil {
+	if err := promotion.Begin(t.Context(), store, "p", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -73,13 +73,13 @@ func TestRefusedMoveKeepsTheState(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
 		store := promotion.NewRedisStore(client, name)
-		for _, what := range []string{"state", "audit"} {
-			if err := client.LPush(t.Context(), "shadowlimit1:{"+name+":p}:"+what, "x").Err(); err != nil {
+		for _, what := range []string{"states", "audit:p"} {
+			if err := client.LPush(t.Context(), "shadowlimit1:{"+name+"}:"+what, "x").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		if _, err := promotion.Resume(t.Context(), store, "p", promotion.Order{Force: true}); err == nil {
+		if _, err := promotion.Resume(t.Context(), store, "p", promotion.Order{}); err == nil {
 			t.Error("a step that cannot be put on record was taken")
 		}
 		if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
@@ -94,14 +94,14 @@ func TestAuditTrailIsBounded(t *testing.T) {
 		client, name := clientOf(t, s), namespace()
 		store := promotion.NewRedisStore(client, name)
 		for seq := range int64(1500) {
-			next := promotion.State{Version: promotion.Version{Term: 1, Seq: seq + 1}, Stage: promotion.Shadow, Epoch: "e"}
+			next := promotion.State{Version: promotion.Version{Term: 1, Seq: seq + 1}, Stage: promotion.Shadow, Fingerprint: "e"}
 			if err := store.Put(t.Context(), "p", next, promotion.Condition{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 
 		list, err := store.History(t.Context(), "p")
-		n := client.XLen(t.Context(), "shadowlimit1:{"+name+":p}:audit").Val()
+		n := client.XLen(t.Context(), "shadowlimit1:{"+name+"}:audit:p").Val()
 		if err != nil || len(list) != 1000 || n > 1100 {
 			t.Errorf("%d entries are kept and %d shown, %v, want at most 1100 and 1000", n, len(list), err)
 		}
@@ -114,7 +114,7 @@ func TestTermBeyondBelief(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
 		store := promotion.NewRedisStore(client, name)
-		corrupt := promotion.State{Version: promotion.Version{Term: math.MaxInt64, Seq: 1}, Stage: promotion.Promoted, Epoch: "e"}
+		corrupt := promotion.State{Version: promotion.Version{Term: math.MaxInt64, Seq: 1}, Stage: promotion.Promoted, Fingerprint: "e"}
 		if err := store.Put(t.Context(), "p", corrupt, promotion.Condition{}); err != nil {
 			t.Fatal(err)
 		}
@@ -123,41 +123,67 @@ func TestTermBeyondBelief(t *testing.T) {
 		if err != nil || states[0].Stage != promotion.RolledBack || states[0].Version != (promotion.Version{}) {
 			t.Errorf("read %+v, %v, want garbage", states[0], err)
 		}
-		known := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Percent: 100, Epoch: "e"}
+		known := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Percent: 100, Fingerprint: "e"}
 		if err := store.Put(t.Context(), "p", known, promotion.Condition{}); err != nil {
 			t.Errorf("an instance asserts what it knows: %v", err)
 		}
-		want := promotion.Version{Term: 2, Seq: 1}
-		if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Version != want {
+		if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Term != s.At.Unix() || s.Seq != 1 {
 			t.Errorf("a rollback: %v, %v", s, err)
 		}
 	})
 }
 
-// The lease of a teller that died ends by itself, and garbage in its place does not last.
+// The lease of a leader that died ends by itself, and garbage in its place does not last.
 func TestLeaseEnds(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store := promotion.NewRedisStore(client, name)
-		if err := client.LPush(t.Context(), "shadowlimit1:{"+name+"}:teller", "x").Err(); err != nil {
+		store, key := promotion.NewRedisStore(client, name), "shadowlimit1:{"+name+"}:lease"
+		if err := client.LPush(t.Context(), key, "x").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if held, err := store.Lease(t.Context(), "a", 100*time.Millisecond); err != nil || !held {
-			t.Fatalf("over garbage: %t, %v", held, err)
+		lead := func(id, want string) {
+			t.Helper()
+			h, err := store.Heartbeat(t.Context(), promotion.Heartbeat{ID: id, Leads: true})
+			if err != nil || h.Leader != want || h.Lease <= 0 || h.Lease > promotion.LeaseFor {
+				t.Fatalf("%q leads for %s, %v, want %q", h.Leader, h.Lease, err, want)
+			}
+		}
+		lead("a", "a")
+		lead("b", "a")
+		if err := client.PExpireAt(t.Context(), key, time.Unix(1, 0)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		lead("b", "b")
+	})
+}
+
+// Of a heartbeat nothing is lost where its keys hold garbage: it takes their place.
+func TestHeartbeatReplacesGarbage(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		client, name := clientOf(t, s), namespace()
+		store := promotion.NewRedisStore(client, name)
+		for _, what := range []string{"heard", "instances", "lease", "changes", "policies", "levels", "assessments", "details"} {
+			if err := client.LPush(t.Context(), "shadowlimit1:{"+name+"}:"+what, "x").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f, err := store.Fleet(t.Context()); err != nil || len(f.Instances) != 0 || len(f.Specs) != 0 || f.Now.IsZero() {
+			t.Errorf("garbage is read as %+v, %v", f, err)
 		}
 
-		deadline := time.After(10 * time.Second)
-		for tick := time.Tick(20 * time.Millisecond); ; {
-			if held, err := store.Lease(t.Context(), "b", time.Minute); err != nil {
-				t.Fatal(err)
-			} else if held {
-				return
-			}
-			select {
-			case <-tick:
-			case <-deadline:
-				t.Fatal("a lease of 100 ms has not ended after 10 s")
-			}
+		self := promotion.Instance{ID: "a", Policies: map[string]promotion.Applied{"p": {Fingerprint: "e"}}}
+		beat := promotion.Heartbeat{ID: "a", Self: &self, Leads: true, Specs: []promotion.Spec{{Policy: "p"}}, Policies: []string{"p"}}
+		h, err := store.Heartbeat(t.Context(), beat)
+		if err != nil || h.Refused != nil || h.Leader != "a" || !h.Known || h.Live != 1 || len(h.States) != 1 {
+			t.Errorf("%+v, %v", h, err)
+		}
+		if err := store.Publish(t.Context(), promotion.Findings{At: h.Now, By: "a", Policies: []promotion.Published{{Policy: "p", Leader: "a"}}}); err != nil {
+			t.Error(err)
+		}
+		f, err := store.Fleet(t.Context())
+		found, failed := store.Published(t.Context(), []string{"p"}, true)
+		if err != nil || failed != nil || len(f.Instances) != 1 || len(f.Specs) != 1 || f.Leader != "a" || found[0].Leader != "a" {
+			t.Errorf("%+v, %v, %+v, %v", f, err, found, failed)
 		}
 	})
 }
@@ -170,7 +196,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 	defer client.Close()
 
 	store := promotion.NewRedisStore(client, "test")
-	if err := promotion.Begin(t.Context(), store, "p", "e", "test"); err != nil {
+	if err := promotion.Begin(t.Context(), store, "p", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -227,6 +253,14 @@ func TestRedisOutOfMemory(t *testing.T) {
 		if o := ask(key); o[algorithms.Authoritative].Err == nil || o[algorithms.Candidate].Err == nil {
 			t.Errorf("%s: a write that Redis has to refuse: %+v", key, o)
 		}
+	}
+
+	// Harm is looked for all the same: the lease is taken.
+	h, err := store.Heartbeat(t.Context(), promotion.Heartbeat{
+		ID: "a", Leads: true, Self: &promotion.Instance{ID: "a"}, Policies: []string{"p"},
+	})
+	if err != nil || h.Leader != "a" || h.Refused == nil || len(h.States) != 1 {
+		t.Errorf("a heartbeat: %+v, %v", h, err)
 	}
 
 	s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{Reason: "out of memory"})

@@ -205,9 +205,11 @@ func TestLevelIsShown(t *testing.T) {
 		if here := h.fleet.here("test").Policies[0].Levels; here != "candidate at 50 % of its limit" {
 			t.Errorf("in an outage: %q", here)
 		}
-		head, err := h.fleet.store.Head(t.Context())
-		if err != nil || head.RecentLevels(head.At.Add(time.Minute)) != nil || head.RecentLevels(head.At) == nil {
-			t.Errorf("levels of a minute ago: %v, %v", head.RecentLevels(head.At.Add(time.Minute)), err)
+		must(t, h.fleet.close(t.Context()))
+		time.Sleep(time.Minute)
+		heard, err := h.fleet.store.Heartbeat(t.Context(), promotion.Heartbeat{})
+		if err != nil || heard.Levels != nil {
+			t.Errorf("levels of a minute ago: %v, %v", heard.Levels, err)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func newApart(t *testing.T) *apart {
 	}
 
 	a := &apart{limit: algorithms.Limit{Requests: 100, Window: time.Hour}}
-	a.migration = newMigration(promotion.Spec{Policy: "p", Epoch: "e"},
+	a.migration = newMigration(promotion.Spec{Policy: "p", Fingerprint: "e"},
 		[2]side{algorithmSide(twin, stores[0]), algorithmSide(twin, stores[1])},
 		options{log: discard, observer: func(c Comparison) { a.outcomes = append(a.outcomes, c.Outcome) }})
 	t.Cleanup(func() { a.progress.async.close(context.Background()) })

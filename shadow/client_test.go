@@ -34,7 +34,8 @@ func TestInstancesTellOfTheirClients(t *testing.T) {
 	for _, tt := range tests {
 		h := open(t, file, shadow.Config{Redis: tt.redis, Stores: tt.stores})
 		syncNow(t, h)
-		all, err := promotion.NewRedisStore(tuned, name).Instances(ctx(t))
+		fleet, err := promotion.NewRedisStore(tuned, name).Fleet(ctx(t))
+		all := fleet.Instances
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%s: %v, %v", tt.why, all, err)
 		}

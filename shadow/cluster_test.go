@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
 
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -19,8 +21,6 @@ type cluster struct {
 	t         *rapid.T
 	primary   *promotion.MemoryStore
 	writes    []func(promotion.Store) // accepted by the primary since the beginning
-	changes   int64                   // the number of changes: that of the last write that made one
-	changed   int64                   // the greatest one so far; none is given twice, as in Redis
 	accepted  map[identity]bool       // states that ever were stored
 	resumed   []promotion.Version     // states that ended a rollback, in the order of time
 	pressed   map[string]int64        // terms in which red buttons were pressed, by actor
@@ -62,7 +62,7 @@ func (c *cluster) link() *link { return &link{cluster: c} }
 // failOver makes the replica the primary. It has missed the last writes.
 func (c *cluster) failOver(missed int) {
 	c.writes = c.writes[:max(0, len(c.writes)-missed)]
-	c.primary, c.changes = promotion.NewMemoryStore(), 0
+	c.primary = promotion.NewMemoryStore()
 	for _, write := range c.writes {
 		write(c.primary)
 	}
@@ -77,29 +77,16 @@ func (c *cluster) write(do func(promotion.Store) error) error {
 	return err
 }
 
-// change is a write that changes the number of changes.
-func (c *cluster) change(do func(promotion.Store) error) error {
-	c.changed++
-	number := c.changed
-	return c.write(func(s promotion.Store) error {
-		err := do(s)
-		if err == nil {
-			c.changes = number
-		}
-		return err
-	})
-}
-
 // check holds a state that was put against the one before.
 func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
-	if next.Epoch != before.Epoch && before.EndedAs(next.Epoch) == promotion.RolledBack && next.Stage != promotion.RolledBack &&
+	if before.Of(next.Fingerprint) == promotion.RolledBack && next.Fingerprint != before.Fingerprint && next.Stage != promotion.RolledBack &&
 		!c.accepted[identify(next)] {
-		c.t.Errorf("I9: %s of epoch %s, which was rolled back, was put while there was %s", next, next.Epoch, before)
+		c.t.Errorf("I9: %s of %s, which was rolled back, was put while there was %s", next, next.Fingerprint, before)
 	}
 
 	if exposure(next) > exposure(before) && !c.accepted[identify(next)] {
-		// An epoch that returns is where it was, and stays on hold.
-		if before.Hold && !(next.Epoch != before.Epoch && next.Hold) {
+		// A fingerprint that returns is where it was.
+		if before.Hold && next.Fingerprint == before.Fingerprint {
 			c.t.Errorf("I3: %s was put while there was %s", next, before)
 		}
 		step := promotion.Version{Term: before.Term, Seq: before.Seq + 1}
@@ -107,7 +94,7 @@ func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
 			c.t.Errorf("I4: %s was put in place of %s, expecting %v", next, before, expect)
 		}
 	}
-	if before.Stage == promotion.RolledBack && next.Stage != promotion.RolledBack {
+	if before.Stage == promotion.RolledBack && next.Stage != promotion.RolledBack && next.Fingerprint == before.Fingerprint {
 		c.resumed = append(c.resumed, next.Version)
 	}
 	if !c.accepted[identify(next)] {
@@ -159,39 +146,11 @@ func (l *link) lost() error {
 	return nil
 }
 
-func (l *link) Now(ctx context.Context) (time.Time, error) {
-	if err := l.pass(); err != nil {
-		return time.Time{}, err
-	}
-	return l.primary.Now(ctx)
-}
-
 func (l *link) States(ctx context.Context, policies []string) ([]promotion.State, error) {
 	if err := l.pass(); err != nil {
 		return nil, err
 	}
-	states, err := l.primary.States(ctx, policies)
-	if l.heard != nil {
-		l.heard()
-	}
-	return states, err
-}
-
-func (l *link) Changes(context.Context) (int64, error) {
-	if err := l.pass(); err != nil {
-		return 0, err
-	}
-	if l.heard != nil {
-		l.heard()
-	}
-	return l.changes, nil
-}
-
-func (l *link) NoteChange(ctx context.Context) error {
-	if err := l.pass(); err != nil {
-		return err
-	}
-	return l.change(func(s promotion.Store) error { return s.NoteChange(ctx) })
+	return l.primary.States(ctx, policies)
 }
 
 func (l *link) Put(ctx context.Context, policy string, next promotion.State, only promotion.Condition) error {
@@ -207,63 +166,57 @@ func (l *link) Put(ctx context.Context, policy string, next promotion.State, onl
 		}
 		return s.Put(ctx, policy, next, condition)
 	}
-	if err := l.change(put); err != nil {
+	if err := l.write(put); err != nil {
 		return err
 	}
 
-	if byController(next) && !known {
-		l.checkEvidence("a controller moved", next.Actor)
+	if byLeader(next) && next.Fingerprint == before.Fingerprint && next.Generation == before.Generation && !known {
+		l.checkEvidence("a leader moved", next.Actor)
 	}
 	l.check(before, next, only.Expect)
 	return l.lost()
 }
 
-func (l *link) Announce(ctx context.Context, specs []promotion.Spec) error {
+// Heartbeat is of the primary alone: a replica may have another leader.
+func (l *link) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promotion.Heard, error) {
+	if err := l.pass(); err != nil {
+		return promotion.Heard{}, err
+	}
+	heard, err := l.primary.Heartbeat(ctx, h)
+	replicated := h
+	replicated.Leads = false
+	l.writes = append(l.writes, func(s promotion.Store) { _, _ = s.Heartbeat(ctx, replicated) })
+	if err == nil && l.heard != nil {
+		l.heard()
+	}
+	return heard, err
+}
+
+func (l *link) Fleet(ctx context.Context) (promotion.Fleet, error) {
+	if err := l.pass(); err != nil {
+		return promotion.Fleet{}, err
+	}
+	return l.primary.Fleet(ctx)
+}
+
+func (l *link) Publish(ctx context.Context, f promotion.Findings) error {
 	if err := l.pass(); err != nil {
 		return err
 	}
-	return l.write(func(s promotion.Store) error { return s.Announce(ctx, specs) })
-}
-
-func (l *link) Leave(ctx context.Context, id string) error {
-	if err := l.pass(); err != nil {
+	if err := l.write(func(s promotion.Store) error { return s.Publish(ctx, f) }); err != nil {
 		return err
 	}
-	return l.write(func(s promotion.Store) error { return s.Leave(ctx, id) })
-}
-
-func (l *link) Publish(ctx context.Context, count promotion.Count) error {
-	if err := l.pass(); err != nil {
-		return err
+	if len(f.Policies) > 0 {
+		l.checkEvidence("a leader published", f.By)
 	}
-	return l.write(func(s promotion.Store) error { return s.Publish(ctx, count) })
+	return l.lost()
 }
 
-func (l *link) Head(ctx context.Context) (promotion.Head, error) {
-	count, err := l.Count(ctx)
-	return count.Head, err
-}
-
-func (l *link) Count(ctx context.Context) (promotion.Count, error) {
-	if err := l.pass(); err != nil {
-		return promotion.Count{}, err
-	}
-	return l.primary.Count(ctx)
-}
-
-// Lease is of the primary alone: a replica may give the lease to another instance.
-func (l *link) Lease(ctx context.Context, holder string, d time.Duration) (bool, error) {
-	if err := l.pass(); err != nil {
-		return false, err
-	}
-	return l.primary.Lease(ctx, holder, d)
-}
-
-func (l *link) Instances(ctx context.Context) ([]promotion.Instance, error) {
+func (l *link) Published(ctx context.Context, policies []string, details bool) ([]promotion.Published, error) {
 	if err := l.pass(); err != nil {
 		return nil, err
 	}
-	return l.primary.Instances(ctx)
+	return l.primary.Published(ctx, policies, details)
 }
 
 func (l *link) History(ctx context.Context, policy string) ([]promotion.State, error) {
@@ -273,12 +226,25 @@ func (l *link) History(ctx context.Context, policy string) ([]promotion.State, e
 	return l.primary.History(ctx, policy)
 }
 
-func (l *link) Beat(ctx context.Context, i promotion.Instance) error {
-	if err := l.pass(); err != nil {
-		return err
-	}
-	return l.write(func(s promotion.Store) error { return s.Beat(ctx, i) })
+// evidence is the ledger as an instance reads it.
+type evidence struct {
+	divergence.Ledger
+	link *link
 }
+
+func (e *evidence) Slots(ctx context.Context, id divergence.ID, from, since int64) ([]divergence.Slot, int64, error) {
+	e.link.read = time.Now()
+	return e.Ledger.Slots(ctx, id, from, since)
+}
+
+// checkEvidence holds what an instance does against when it read the evidence for that.
+func (l *link) checkEvidence(what, by string) {
+	if old := time.Since(l.read); old > 30*time.Second {
+		l.t.Errorf("I12: %s by evidence of %s before: %s", what, old, by)
+	}
+}
+
+func byLeader(s promotion.State) bool { return strings.HasPrefix(s.Actor, "leader ") }
 
 // checkTrail holds the audit trail against the writes that the primary knows of.
 func (c *cluster) checkTrail() {

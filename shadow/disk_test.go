@@ -84,8 +84,8 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 			next := states[0]
 			next.Seq++
 			next.Stage, next.Percent = promotion.Shadow, 0
-			next.Ended = []promotion.Ended{{Epoch: next.Epoch, As: as}}
-			next.Epoch = "next"
+			next.Past = []promotion.Past{{Fingerprint: next.Fingerprint, Stage: as}}
+			next.Fingerprint = "next"
 			return s.Put(t.Context(), policy, next, promotion.Condition{})
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// An instance whose epoch was completed goes on with the candidate while the fleet has another
-// epoch, also if it starts then: its authoritative has not been charged since. One whose epoch
+// An instance whose fingerprint was completed goes on with the candidate while the fleet has another
+// one, also if it starts then: its authoritative has not been charged since. One whose fingerprint
 // was rolled back does not.
-func TestCompletedEpochStaysWithTheCandidate(t *testing.T) {
+func TestCompletedFingerprintStaysWithTheCandidate(t *testing.T) {
 	for as, want := range map[promotion.Stage]algorithms.Role{
 		promotion.Completed:  algorithms.Candidate,
 		promotion.RolledBack: algorithms.Authoritative,
@@ -21,10 +21,10 @@ func TestCompletedEpochStaysWithTheCandidate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := promotion.NewMemoryStore()
 			next := promotion.State{
-				Version: promotion.Version{Term: 1, Seq: 7}, Stage: promotion.Canary, Percent: 50, Epoch: "f", Since: time.Now(),
+				Version: promotion.Version{Term: 1, Seq: 7}, Stage: promotion.Canary, Percent: 50, Fingerprint: "f", Since: time.Now(),
 			}
 			if as != "" {
-				next.Ended = []promotion.Ended{{Epoch: "e", As: as}}
+				next.Past = []promotion.Past{{Fingerprint: "e", Stage: as}}
 			}
 			must(t, store.Put(t.Context(), "p", next, promotion.Condition{}))
 
@@ -50,7 +50,7 @@ func TestCompletedEpochStaysWithTheCandidate(t *testing.T) {
 func TestStoredOrderSurvivesAFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary, replica := promotion.NewMemoryStore(), promotion.NewMemoryStore()
-		store := &overtaken{Store: primary}
+		store := &cuttable{Store: primary}
 		f, m := idleOn(store, "a")
 		f.button.changed = f.ordered
 		must(t, f.poll(t.Context()))
@@ -61,7 +61,7 @@ func TestStoredOrderSurvivesAFailover(t *testing.T) {
 
 		f.button.press(true)
 		must(t, f.poll(t.Context()))
-		if left := f.orders.pendingOrders(); len(left) > 0 {
+		if left := f.orders.waiting(); len(left) > 0 {
 			t.Fatalf("the order is not stored: %v", left)
 		}
 

@@ -91,7 +91,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	other := c.Enforced.Other()
 	othersStore := ev.sides[other].store
 	ev.primaryStore = ev.sides[c.Enforced].store
-	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.completed.Load()
+	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.state.Load().Of(ev.spec.Fingerprint) == promotion.Completed
 
 	switch {
 	case ev.completed || !ev.hasCandidate():

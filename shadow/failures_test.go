@@ -117,7 +117,7 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	if err := h.Close(short); err == nil || !strings.Contains(err.Error(), "does not return") {
 		t.Errorf("close: %v", err)
 	}
-	if left, err := promotion.NewRedisStore(client, name).Instances(ctx(t)); err != nil || len(left) != 0 {
+	if left, err := promotion.NewRedisStore(client, name).Fleet(ctx(t)); err != nil || len(left.Instances) != 0 {
 		t.Errorf("the fleet still lists the instance: %v %v", left, err)
 	}
 

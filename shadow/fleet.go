@@ -11,59 +11,61 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// How often an instance asks for states, writes its evidence, and judges the fleet's.
+// How often an instance asks for states and writes its evidence.
 const (
 	// A message announces a new state at once. Where it is lost, a rollback reaches the
-	// instance with the next poll.
+	// instance with the next heartbeat.
 	pollEvery = time.Second
 	// A process that is killed loses the evidence of about this time where the candidate is
 	// enforced, and of three times as much in shadow: see migration.due.
 	flushEvery = 5 * time.Second
-	// A multiple of flushEvery: see round.
-	assessEvery = 15 * time.Second
 	// fleetTimeout bounds each exchange with the fleet's store. No request waits for one.
 	fleetTimeout = 2 * time.Second
+	// leadTimeout bounds a leader's turn: with the pause after it, it is shorter than the lease.
+	leadTimeout = 8 * time.Second
 )
 
-// fleet is this instance's part in the fleet: it applies states, announces the instance,
-// writes the records of requests, counts votes, and judges. Three goroutines do so from start
+// fleet is this instance's part in the fleet: it applies states, says that the instance is live,
+// writes the records of requests, and leads while it has the lease. Three goroutines do so from start
 // to close, and a fourth keeps the stages on disk. Requests never wait for them.
 type fleet struct {
 	fleetConfig
 	controller *promotion.Controller
-	teller     *promotion.Teller
+	leader     *promotion.Leader
 	started    time.Time
 
 	orders  orders                // of the red button
 	service service               // what this instance serves
 	read    moment                // when published assessments were
-	told    moment                // when a teller counted that looks after the number of changes
-	heard   moment                // when the store last answered a poll
-	trouble atomic.Pointer[error] // of the last poll; nil after one that was done
+	heard   moment                // when the store last answered a heartbeat
+	trouble atomic.Pointer[error] // of the last heartbeat; nil after one that was done
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
 	// writing is held by one flush at a time. A goroutine that needs both takes polling
 	// first.
 	polling sync.Mutex
 	writing sync.Mutex
-	telling sync.Mutex // held by one count at a time; it guards teller
-	rounds  int        // of flushes; guarded by writing
-	decided bool       // a request since the start; guarded by polling
-	knows   knowledge  // of states; guarded by polling
-	// said is what the last beat said, apart from times; beaten when that was. Both are guarded by
+	leading sync.Mutex    // held by one turn at a time; it guards leader and lease
+	lease   time.Duration // what another leader had left at the last turn
+	rounds  int           // of flushes; guarded by writing
+	decided bool          // a request since the start; guarded by polling
+	changes int64         // the number of changes whose states are known, 0 for none; guarded by polling
+	// said is what this instance has said of itself, apart from times; sent when that was. Both are guarded by
 	// polling.
-	said   promotion.Instance
-	beaten moment
+	said promotion.Instance
+	sent moment
 
 	replanned chan struct{} // has one place; a value makes the next poll immediate
 	applied   chan struct{} // has one place; a value lets keepLoop look at the stages
-	// lastStages are those of the run before, by policy; they are read once.
+	// lastStages are those of the run before, by policy; they are read once. fromDisk has them until they are applied.
 	lastStages func() map[string]promotion.State
+	fromDisk   chan map[string]promotion.State
 	stop       context.CancelFunc // ends all loops; nil before start
 	done       sync.WaitGroup     // of all loops
 }
@@ -98,6 +100,7 @@ type fleetView struct {
 	offset  atomic.Int64 // the store's clock minus this process's, ns; 0 before the first poll
 	live    atomic.Int64 // instances when last asked, at least 1
 	counted atomic.Bool  // live was asked since the start
+	leads   atomic.Bool  // this instance has the lease
 }
 
 func newFleetView() *fleetView {
@@ -117,18 +120,22 @@ func (v *fleetView) now() time.Time { return time.Now().Add(time.Duration(v.offs
 type task struct {
 	what    string // as it reads after "cannot"
 	do      func(context.Context) error
+	within  time.Duration // it may take
 	failing bool
 }
 
 func newFleet(cfg fleetConfig) *fleet {
 	f := &fleet{
 		fleetConfig: cfg,
-		controller:  promotion.NewController(cfg.store, cfg.ledger, "controller "+cfg.id),
-		teller:      promotion.NewTeller(cfg.store, cfg.id),
+		controller:  promotion.NewController(cfg.store, cfg.ledger, "leader "+cfg.id),
 		replanned:   make(chan struct{}, 1),
 		applied:     make(chan struct{}, 1),
+		fromDisk:    make(chan map[string]promotion.State, 1),
 		started:     time.Now(),
 	}
+	f.leader = promotion.NewLeader(cfg.store, cfg.id, f.controller, func(ctx context.Context, a *promotion.Assessment) (promotion.Details, error) {
+		return status.DetailsOf(ctx, cfg.ledger, a)
+	})
 	f.lastStages = sync.OnceValue(f.readStages)
 	return f
 }
@@ -147,7 +154,7 @@ func (f *fleet) start() {
 	first := make(chan struct{})
 	f.done.Go(func() { f.pollLoop(ctx, changed, first) })
 	f.done.Go(func() { f.writeLoop(ctx) })
-	f.done.Go(func() { f.tellLoop(ctx) })
+	f.done.Go(func() { f.leadLoop(ctx) })
 	if f.disk != nil {
 		f.done.Go(func() { f.keepLoop(ctx) })
 	}
@@ -172,11 +179,11 @@ func (f *fleet) migrations() (list []*migration) {
 
 // pollLoop polls until ctx is over. It closes first after the first poll.
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
-	poll := task{what: "read stages and say that this instance is live", do: f.poll}
+	poll := task{what: "read stages and say that this instance is live", do: f.poll, within: fleetTimeout}
+	f.askDisk(ctx)
 	for ctx.Err() == nil {
 		f.run(ctx, &poll)
 		if first != nil {
-			f.obeyDisk(ctx)
 			if poll.failing {
 				f.warnOfStart()
 			}
@@ -187,7 +194,6 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 		select {
 		case <-ctx.Done():
 		case <-changed:
-			f.readAgain()
 		case <-f.replanned:
 		case <-time.After(jittered(pollEvery)):
 		}
@@ -210,12 +216,10 @@ func (f *fleet) warnOfStart() {
 	}
 }
 
-// writeLoop flushes until ctx is over, and judges after each flush. The order matters: this
-// instance's latest evidence is part of what it judges, and a loss of data part of that evidence.
+// writeLoop flushes until ctx is over. A loss of data is part of the evidence that it writes.
 func (f *fleet) writeLoop(ctx context.Context) {
-	flush := task{what: "write evidence", do: f.flush}
-	stores := task{what: "ask the stores whether they have lost data", do: f.checkStores}
-	round := task{what: "judge", do: f.round}
+	flush := task{what: "write evidence", do: f.flush, within: fleetTimeout}
+	stores := task{what: "ask the stores whether they have lost data", do: f.checkStores, within: fleetTimeout}
 	for {
 		select {
 		case <-ctx.Done():
@@ -225,7 +229,6 @@ func (f *fleet) writeLoop(ctx context.Context) {
 
 		f.run(ctx, &stores)
 		f.run(ctx, &flush)
-		f.run(ctx, &round)
 	}
 }
 
@@ -237,7 +240,7 @@ func jittered(d time.Duration) time.Duration {
 
 // run does a task within its time.
 func (f *fleet) run(ctx context.Context, t *task) {
-	bounded, cancel := context.WithTimeout(ctx, fleetTimeout)
+	bounded, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
 
 	// A failure of the store is no failure of requests, so one line for an outage is enough.
@@ -253,13 +256,13 @@ func (f *fleet) run(ctx context.Context, t *task) {
 }
 
 // sync does everything now. It polls twice: the states before the flush name the
-// evidence, and those after it are what the others have decided meanwhile. The second beat
+// evidence, and those after it are what the others have decided meanwhile. The second heartbeat
 // says which records are written.
 func (f *fleet) sync(ctx context.Context) error {
-	f.readAgain()
+	f.sent.clear()
 	failed := []error{f.poll(ctx), f.flushAll(ctx)}
-	f.readAgain()
-	return errors.Join(append(failed, f.poll(ctx), f.tell(ctx), f.assess(ctx, nil))...)
+	f.sent.clear()
+	return errors.Join(append(failed, f.poll(ctx), f.leadNow(ctx))...)
 }
 
 var errStore = errors.New("shadow: close: the store does not answer: the last seconds of evidence are lost")
@@ -278,7 +281,7 @@ func (f *fleet) close(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), fleetTimeout)
 	defer cancel()
 	var err error
-	leave := func() { err = errors.Join(f.flushAll(last), f.leave(last)) }
+	leave := func() { err = errors.Join(f.flushAll(last), f.leader.Leave(last)) }
 	if !within(last, fleetTimeout, leave) {
 		// err is not read: leave may still write it.
 		return errStore

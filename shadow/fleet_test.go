@@ -23,11 +23,11 @@ type cuttable struct {
 
 var errCut = errors.New("out of reach")
 
-func (c *cuttable) States(ctx context.Context, policies []string) ([]promotion.State, error) {
+func (c *cuttable) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promotion.Heard, error) {
 	if c.cut.Load() {
-		return nil, errCut
+		return promotion.Heard{}, errCut
 	}
-	return c.Store.States(ctx, policies)
+	return c.Store.Heartbeat(ctx, h)
 }
 
 // instanceOn starts one instance of a policy named p.
@@ -40,7 +40,7 @@ func instanceOn(store promotion.Store, id string) (*fleet, *migration) {
 // idleOn makes one that does nothing by itself.
 func idleOn(store promotion.Store, id string) (*fleet, *migration) {
 	log := slog.New(slog.DiscardHandler)
-	spec := promotion.Spec{Policy: "p", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
+	spec := promotion.Spec{Policy: "p", Fingerprint: "e", Config: promotion.Config{}.WithDefaults()}
 	m := newMigration(spec, bothIn(newMemoryStore()), options{log: log})
 
 	var inUse atomic.Pointer[plan]
@@ -62,11 +62,12 @@ func bothIn(st *store) [2]side {
 }
 
 // A policy without a candidate enforces the authoritative, also where its state names a
-// completed candidate of another epoch.
+// completed candidate of another fingerprint.
 func TestMissingCandidateIsNotEnforced(t *testing.T) {
 	_, m := idleOn(promotion.NewMemoryStore(), "a")
-	m.progress.stage.completed.Store(true)
-	m.progress.stage.state.Store(&promotion.State{Stage: promotion.Completed, Epoch: "another"})
+	m.progress.stage.state.Store(&promotion.State{
+		Stage: promotion.Completed, Fingerprint: "another", Past: []promotion.Past{{Fingerprint: "e", Stage: promotion.Completed}},
+	})
 	if got := m.enforced(at(0)); got != algorithms.Candidate {
 		t.Fatalf("with a candidate: %s is enforced, want the completed candidate", got)
 	}
@@ -80,21 +81,23 @@ func TestMissingCandidateIsNotEnforced(t *testing.T) {
 // What the status page says of an instance is what the instance enforces.
 func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 	for _, stage := range promotion.Stages {
-		for _, epoch := range []string{"", "e", "another"} {
+		for _, stored := range []string{"", "e", "another"} {
 			for _, heard := range []bool{true, false} {
 				for _, completed := range []bool{false, true} {
 					_, m := idleOn(promotion.NewMemoryStore(), "a")
-					s := promotion.State{Stage: stage, Percent: 100, Epoch: epoch}
+					s := promotion.State{Stage: stage, Percent: 100, Fingerprint: stored}
+					if completed && stored == "another" {
+						s.Past = []promotion.Past{{Fingerprint: "e", Stage: promotion.Completed}}
+					}
 					m.progress.stage.state.Store(&s)
 					if heard {
 						m.progress.stage.heard.note()
 					}
-					m.progress.stage.completed.Store(completed && epoch != "")
 
 					e := m.enforcement(s, circumstances{})
 					side, _, _ := strings.Cut(e.Enforced, " ")
 					if got := m.enforced(at(0)).String(); got != side {
-						t.Errorf("%s of epoch %q, completed %t: enforces the %s and says %+v", stage, epoch, completed, got, e)
+						t.Errorf("%s of %q, completed %t: enforces the %s and says %+v", stage, stored, completed, got, e)
 					}
 				}
 			}
@@ -154,7 +157,7 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		synctest.Wait()
 		f.polling.Lock()
 		forgetful := promotion.NewMemoryStore() // the replica that took over
-		if err := promotion.Begin(ctx, forgetful, "p", "e", "test"); err != nil {
+		if err := promotion.Begin(ctx, forgetful, "p", "e", 0, "test"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := promotion.Advance(ctx, forgetful, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
@@ -187,7 +190,7 @@ func TestInstancesStartWithoutTheirStore(t *testing.T) {
 
 		store.cut.Store(false)
 		time.Sleep(3 * time.Second)
-		if s := m.progress.stage.state.Load(); s.Epoch != "e" || s.Stage != promotion.Shadow {
+		if s := m.progress.stage.state.Load(); s.Fingerprint != "e" || s.Stage != promotion.Shadow {
 			t.Errorf("once the store answers the state is %+v", s)
 		}
 	})

@@ -1,18 +1,19 @@
 package shadow
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // How often the evidence of a policy is written, in rounds of writeLoop: where the candidate is enforced each time, because
 // triggers read it, and once more when that ends; where there is something new, before each assessment; and else as a sign that the
 // instance is there.
 const (
-	changedRounds = int(assessEvery / flushEvery)
+	changedRounds = int(promotion.EvaluateEvery / flushEvery)
 	idleRounds    = int(time.Minute / flushEvery)
 	// Keys are shown, and min_denied_keys counts them: after the first ones they may wait for longer.
 	keysSoon  = time.Minute - flushEvery
@@ -68,11 +69,11 @@ func (f *fleet) flushAll(ctx context.Context) error {
 
 // flushEach flushes all policies at the store's time. Requires f.writing.
 func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migration, time.Time) error) error {
-	// The ledger's hours and days are those of the store's clock, which all instances share. A beat has just asked for it.
+	// The ledger's hours and days are those of the store's clock, which all instances share. A heartbeat has just asked for it.
 	now, err := f.view.now(), error(nil)
-	if !f.beaten.within(flushEvery) {
-		if asked, failed := f.store.Now(ctx); failed == nil {
-			now = asked
+	if !f.heard.within(flushEvery) {
+		if asked, failed := f.store.Heartbeat(ctx, promotion.Heartbeat{}); failed == nil {
+			now = asked.Now
 		} else {
 			err = failed
 		}
@@ -152,12 +153,11 @@ func (m *migration) keysDue(exposed bool, now time.Time) bool {
 // from its first lines on.
 func (f *fleet) replan(next *plan, dropped []*migration) {
 	// A poll or a flush under way has the migrations of the old plan, so both end first. A
-	// poll of the old plan could otherwise announce an old epoch after the new one.
+	// poll of the old plan could otherwise announce an old fingerprint after the new one.
 	f.polling.Lock()
 	f.writing.Lock()
-	f.hasDecided()        // by the counts of the old plan, which end with it
-	f.knows = knowledge{} // the states of new policies are not
-	next.noteReplacedEpochs(f.plan.Load())
+	f.hasDecided() // by the counts of the old plan, which end with it
+	f.changes = 0  // the states of new policies are not known
 	f.plan.Store(next)
 	f.writing.Unlock()
 	f.polling.Unlock()
@@ -187,15 +187,5 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 				"policy", m.spec.Policy, "error", err)
 		}
 		f.writing.Unlock()
-	}
-}
-
-// noteReplacedEpochs notes which epochs end with the plan before. One that the fleet has not heard of
-// yet ends unheard, and the one before it is still to be handed over.
-func (p *plan) noteReplacedEpochs(before *plan) {
-	for _, m := range p.migrations {
-		if old := before.named(m.spec.Policy); old != nil && old.progress != m.progress {
-			m.progress.news.replaces = cmp.Or(old.progress.news.replaces, old.spec.Epoch)
-		}
 	}
 }

@@ -28,7 +28,7 @@ func TestHowOftenEvidenceIsWritten(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, m := idleOn(promotion.NewMemoryStore(), "a")
-			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Epoch: m.spec.Epoch})
+			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
 			var written []int
 			for round := 1; round <= 13; round++ {
 				time.Sleep(flushEvery)
@@ -83,12 +83,12 @@ func TestHowOftenKeysAreWritten(t *testing.T) {
 		{"the candidate is enforced", promotion.Promoted, 0, nil, []int{1, 12, 23, 34, 45, 56}},
 		{"a rollback", promotion.Promoted, 20, func(m *migration) {
 			newlyDenied(m, 1)
-			m.progress.stage.state.Store(&promotion.State{Stage: promotion.RolledBack, Epoch: m.spec.Epoch})
+			m.progress.stage.state.Store(&promotion.State{Stage: promotion.RolledBack, Fingerprint: m.spec.Fingerprint})
 		}, []int{1, 12, 20}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, m := idleOn(promotion.NewMemoryStore(), "a")
-			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Epoch: m.spec.Epoch})
+			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
 			ledger := &keysWritten{Ledger: f.ledger, f: f}
 			f.ledger = ledger
 			for round := 1; round <= 61; round++ {

@@ -76,31 +76,31 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 		e.Stage, e.Describe, e.Version = "", "no candidate", ""
 	case now.pressed:
 		e.Why = "the red button of this instance is pressed"
-	case s.Epoch == "":
+	case s.Fingerprint == "":
 		e.Why = "no state of the policy has reached this instance"
-	case s.Epoch != m.spec.Epoch && m.progress.stage.completed.Load():
+	case s.Fingerprint != m.spec.Fingerprint && s.Of(m.spec.Fingerprint) == promotion.Completed:
 		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
-	case s.Epoch != m.spec.Epoch:
-		e.Why = "the fleet compares another epoch"
+	case s.Fingerprint != m.spec.Fingerprint:
+		e.Why = "the fleet compares another fingerprint"
 	case s.Stage == promotion.Canary && m.cutOff():
 		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
 	default:
 		e.Enforced = s.Name()
 	}
 
-	if m.hasCandidate() && s.Epoch != "" && s.Epoch != m.spec.Epoch {
-		e.Epoch, e.FleetEpoch = m.spec.Epoch, s.Epoch
+	if m.hasCandidate() && s.Fingerprint != "" && s.Fingerprint != m.spec.Fingerprint {
+		e.Fingerprint, e.Stored = m.spec.Fingerprint, s.Fingerprint
 	}
-	look := m.outlook(m.decides(&e), now)
+	look := m.outlook(m.decides(&e, &s), now)
 	e.StoreAway = look.StoreAway()
 	return e
 }
 
 // decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
 // the policy is completed.
-func (m *migration) decides(e *status.Enforcement) [2]bool {
+func (m *migration) decides(e *status.Enforcement, s *promotion.State) [2]bool {
 	candidate := e.Enforced != algorithms.Authoritative.String()
-	completed := candidate && (e.Stage == promotion.Completed || m.progress.stage.completed.Load())
+	completed := candidate && (e.Stage == promotion.Completed || s.Of(m.spec.Fingerprint) == promotion.Completed)
 	return [2]bool{!completed, candidate}
 }
 

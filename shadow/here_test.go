@@ -127,7 +127,8 @@ func TestBeatSaysThatTheOwnStoreIsAway(t *testing.T) {
 
 	beats := func() (away bool) {
 		syncNow(t, h)
-		list, err := h.Stages().Instances(t.Context())
+		f, err := h.Stages().Fleet(t.Context())
+		list := f.Instances
 		if err != nil || len(list) != 1 || len(list[0].Failing) > 0 {
 			t.Fatalf("%+v, %v", list, err)
 		}
@@ -172,13 +173,13 @@ func TestPageOfAnotherEpoch(t *testing.T) {
 
 	r := lookStale(t, h.StatusPage())
 	if p, e := r.Policies[0], r.Here.Policies[0]; p.Candidate != "gcra:1/1h" || e.Enforced != "authoritative" || e.Candidate != "gcra:77/1h" ||
-		e.Epoch != own || e.FleetEpoch != stored || r.Here.File != path {
+		e.Fingerprint != own || e.Stored != stored || r.Here.File != path {
 		t.Errorf("fleet %+v\nhere %+v", p, r.Here)
 	}
 	w := httptest.NewRecorder()
 	h.StatusPage().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
 	above, _, _ := strings.Cut(w.Body.String(), `class="policy"`)
-	for _, want := range []string{path, "policy " + policy, "epoch " + own, stored, "authoritative fixed_window_anchored:2/1h"} {
+	for _, want := range []string{path, "policy " + policy, own, stored, "authoritative fixed_window_anchored:2/1h"} {
 		if !strings.Contains(above, want) {
 			t.Errorf("no %q in %s", want, above)
 		}

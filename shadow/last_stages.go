@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -37,50 +38,29 @@ func (f *fleet) readStages() map[string]promotion.State {
 	return file.States
 }
 
-// obeyDisk applies the stages of the last run where the store has not answered the first
-// poll. It does not wait for a disk that hangs.
-func (f *fleet) obeyDisk(ctx context.Context) {
+// diskPatience is how long the first heartbeat waits for the stages of the last run.
+const diskPatience = 500 * time.Millisecond
+
+// askDisk reads the stages of the last run. A disk that hangs is not waited for: they are applied when they come.
+func (f *fleet) askDisk(ctx context.Context) {
 	if f.disk == nil {
 		return
 	}
-	states, answered := askWithin(ctx, fleetTimeout, f.lastStages)
-	if !answered {
-		f.log.Warn("shadowlimit: the disk with the last stages does not answer; this instance enforces the authoritative")
-		return
+	read := func() { f.fromDisk <- f.lastStages() }
+	if !within(ctx, diskPatience, read) {
+		f.log.Warn("shadowlimit: the disk with the last stages does not answer; without Redis this instance enforces the authoritative")
 	}
+}
 
-	f.polling.Lock()
-	defer f.polling.Unlock()
-	for _, m := range f.migrations() {
-		if s := states[m.spec.Policy]; m.obeys(s) {
-			m.apply(s)
-			m.progress.stage.fromDisk = true
-			f.log.Warn("shadowlimit: Redis does not answer; the stage of the last run holds until it does",
-				"policy", m.spec.Policy, "stage", s.Describe(), "version", s.Version.String())
+// takeFromDisk applies the stages of the last run. They count like those that this run has heard: what the store has
+// forgotten is written again. A canary is not enforced before the store was heard. Requires polling.
+func (f *fleet) takeFromDisk() {
+	select {
+	case states := <-f.fromDisk:
+		for _, m := range f.migrations() {
+			m.apply(states[m.spec.Policy])
 		}
-	}
-}
-
-// obeys reports whether a state of the last run holds without a store. A canary does not: it
-// is left where no rollback can reach it. A state of another epoch is about other sides, unless
-// it remembers that this epoch was completed.
-func (m *migration) obeys(s promotion.State) bool {
-	unknown := m.progress.stage.state.Load().Version == promotion.Version{}
-	holds := s.Stage == promotion.Promoted || s.Stage == promotion.Completed || s.Stage == promotion.RolledBack
-	return unknown && (holds && s.Epoch == m.spec.Epoch || s.Epoch != m.spec.Epoch && s.EndedAs(m.spec.Epoch) == promotion.Completed)
-}
-
-// leaveDisk ends the time in which a state from the disk stands in for the stored one, which
-// takes its place even where it is older: a file may be of a time before the policy began
-// again. Two states stay, and are written again: a rollback, which a failover may have
-// lost, and the state of a policy that the store has lost altogether.
-func (m *migration) leaveDisk(stored promotion.State) {
-	if !m.progress.stage.fromDisk {
-		return
-	}
-	m.progress.stage.fromDisk = false
-	if stored.Stage != "" && m.progress.stage.state.Load().Stage != promotion.RolledBack {
-		m.replace(stored)
+	default:
 	}
 }
 
@@ -134,10 +114,10 @@ func (f *fleet) stagesText(before map[string]promotion.State) []byte {
 	states := map[string]promotion.State{}
 	for _, m := range f.migrations() {
 		s := *m.progress.stage.state.Load()
-		if s.Epoch == "" {
+		if s.Fingerprint == "" {
 			s = before[m.spec.Policy]
 		}
-		if s.Epoch != "" {
+		if s.Fingerprint != "" {
 			states[m.spec.Policy] = s
 		}
 	}

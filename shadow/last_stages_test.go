@@ -9,15 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // An instance that has started without its store by the stage on its disk goes by the store
-// once that answers. It restores a rollback, and a policy that the store has lost.
+// once that answers, and restores what the store has lost.
 func TestStageOfTheDiskIsSettled(t *testing.T) {
 	at := func(term, seq int64, stage promotion.Stage) promotion.State {
 		return promotion.State{
-			Version: promotion.Version{Term: term, Seq: seq}, Stage: stage, Epoch: "e", Hold: stage == promotion.RolledBack,
+			Version: promotion.Version{Term: term, Seq: seq}, Stage: stage, Fingerprint: "e", Hold: stage == promotion.RolledBack,
 		}
 	}
 	for _, tt := range []struct {
@@ -26,7 +27,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 	}{
 		{"the same", at(1, 2, promotion.Promoted), at(1, 2, promotion.Promoted), at(1, 2, promotion.Promoted)},
 		{"newer", at(1, 2, promotion.Promoted), at(2, 1, promotion.RolledBack), at(2, 1, promotion.RolledBack)},
-		{"begun again", at(3, 2, promotion.Promoted), at(1, 1, promotion.Shadow), at(1, 1, promotion.Shadow)},
+		{"begun again", at(3, 2, promotion.Promoted), at(1, 1, promotion.Shadow), at(3, 2, promotion.Promoted)},
 		{"lost", at(1, 2, promotion.Promoted), promotion.State{}, at(1, 2, promotion.Promoted)},
 		{"a rollback that was lost", at(2, 1, promotion.RolledBack), at(1, 2, promotion.Promoted), at(2, 1, promotion.RolledBack)},
 	} {
@@ -73,57 +74,38 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 	}
 }
 
-// A stage of the disk holds where the instance knows none, of its own epoch, or where its epoch was
-// completed; a canary does not.
+// Without its store an instance goes by the disk: a canary does not, nor does one whose fingerprint is another, unless it was
+// completed.
 func TestStagesOfTheDiskThatAreObeyed(t *testing.T) {
-	state := func(stage promotion.Stage, epoch string, ended ...promotion.Ended) promotion.State {
-		return promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: stage, Epoch: epoch, Ended: ended}
+	state := func(stage promotion.Stage, fingerprint string, past promotion.Stage) promotion.State {
+		return promotion.State{
+			Version: promotion.Version{Term: 1, Seq: 2}, Stage: stage, Percent: 100, Fingerprint: fingerprint,
+			Past: []promotion.Past{{Fingerprint: "e", Stage: past}},
+		}
 	}
 	for _, tt := range []struct {
 		name string
 		disk promotion.State
-		want bool
+		want algorithms.Role
 	}{
-		{"promoted", state(promotion.Promoted, "e"), true},
-		{"a canary", state(promotion.Canary, "e"), false},
-		{"another epoch", state(promotion.Promoted, "f"), false},
-		{"another epoch, this one completed", state(promotion.Shadow, "f", promotion.Ended{Epoch: "e", As: promotion.Completed}), true},
-		{"another epoch, this one rolled back", state(promotion.Promoted, "f", promotion.Ended{Epoch: "e", As: promotion.RolledBack}), false},
+		{"promoted", state(promotion.Promoted, "e", ""), algorithms.Candidate},
+		{"completed", state(promotion.Completed, "e", ""), algorithms.Candidate},
+		{"a canary", state(promotion.Canary, "e", ""), algorithms.Authoritative},
+		{"another fingerprint", state(promotion.Promoted, "f", ""), algorithms.Authoritative},
+		{"another one, this one completed", state(promotion.Shadow, "f", promotion.Completed), algorithms.Candidate},
+		{"another one, this one rolled back", state(promotion.Promoted, "f", promotion.RolledBack), algorithms.Authoritative},
 	} {
-		// Each case has an instance of its own, of epoch e, which knows no stage yet.
-		_, m := idleOn(promotion.NewMemoryStore(), "a")
-		if got := m.obeys(tt.disk); got != tt.want {
-			t.Errorf("%s: obeyed %t, want %t", tt.name, got, tt.want)
+		f, m := idleOn(promotion.NewMemoryStore(), "a")
+		f.fromDisk <- map[string]promotion.State{"p": tt.disk}
+		if f.takeFromDisk(); m.enforced(at(0)) != tt.want {
+			t.Errorf("%s: the %s is enforced, want the %s", tt.name, m.enforced(at(0)), tt.want)
 		}
-
-		if m.apply(state(promotion.Shadow, "e")); m.obeys(tt.disk) {
-			t.Errorf("%s: obeyed by an instance that knows its stage", tt.name)
-		}
-	}
-}
-
-// The store takes the disk's place once. A state that it loses after that is written again.
-func TestStoreTakesTheDisksPlaceOnce(t *testing.T) {
-	state := func(seq int64) promotion.State {
-		return promotion.State{Version: promotion.Version{Term: 1, Seq: seq}, Stage: promotion.Promoted, Epoch: "e"}
-	}
-	_, m := idleOn(promotion.NewMemoryStore(), "a")
-	m.apply(state(3))
-	m.progress.stage.fromDisk = true
-
-	m.leaveDisk(state(2))
-	if got := m.progress.stage.state.Load().Seq; got != 2 {
-		t.Errorf("with the store's first answer: sequence %d, want the store's 2", got)
-	}
-	m.leaveDisk(state(1))
-	if got := m.progress.stage.state.Load().Seq; got != 2 {
-		t.Errorf("after a failover: sequence %d, want 2", got)
 	}
 }
 
 // A policy of which this run knows no state yet keeps the one of the last run on the disk.
 func TestStagesOfTheLastRunStayOnTheDisk(t *testing.T) {
-	last := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Epoch: "e"}
+	last := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Fingerprint: "e"}
 	f, m := pressable(promotion.NewMemoryStore(), t.TempDir())
 	kept := func() promotion.State {
 		must(t, f.keepStages(&keeper{before: map[string]promotion.State{"p": last}}))

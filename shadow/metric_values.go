@@ -36,15 +36,6 @@ func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 	})
 }
 
-// voted leaves out votes that are old.
-func voted(values func(*promotion.Votes, sender)) func(reading, sender) {
-	return compared(func(r reading, send sender) {
-		if v := r.progress.recentVotes(); v != nil {
-			values(&v.Votes, send)
-		}
-	})
-}
-
 // noAssessment stands in before the first assessment, so that all series are there from
 // the start.
 var noAssessment = func() *promotion.Assessment {
@@ -56,13 +47,13 @@ var noAssessment = func() *promotion.Assessment {
 }()
 
 // oldAfter is the age at which an assessment is left out of metrics: four rounds of
-// assessEvery without one.
+// the leader without one.
 const oldAfter = time.Minute
 
 // latest returns the last assessment, nil if it is old. An instance that has just started shows none of its own, and no alarm. One
 // that has started without Redis must not show for long that there is no alarm.
 func (p *progress) latest() *promotion.Assessment {
-	switch a := p.judging.assessment.Load(); {
+	switch a := p.assessment.Load(); {
 	case a == nil && time.Since(p.started) < oldAfter:
 		return noAssessment
 	case a == nil:

@@ -170,8 +170,7 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 
 		excepted := strings.Contains(exceptions, "`"+f.name+"`")
 		named := !excepted && (strings.HasPrefix(f.name, "gate_") || strings.Contains(fleet, "`"+f.name+"`"))
-		// votes and older_generation are left out without a recent count, which this harness never had.
-		needs := sent(nil) == 0 && (sent(&known) > 0 || f.name == "votes" || f.name == "older_generation")
+		needs := sent(nil) == 0 && sent(&known) > 0
 		inOrder := strings.Contains(order, "`shadowlimit_"+f.name+"`") || strings.HasPrefix(f.name, "gate_") && !excepted
 		if needs != inOrder {
 			t.Errorf("%s: needs Redis: %t; \"These metrics need Redis\" in docs/runbooks/README.md says %t", f.name, needs, inOrder)

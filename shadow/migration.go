@@ -63,7 +63,7 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 		}
 	}
 
-	if m.sameEpoch(o.before) {
+	if m.sameFingerprint(o.before) {
 		m.resume(o.before)
 		return m
 	}
@@ -80,9 +80,9 @@ func (m *migration) protect(keys []string, secret []byte) {
 	}
 }
 
-// sameEpoch reports whether a reload leaves alone what is compared, so that evidence and stage go on.
-func (m *migration) sameEpoch(before *migration) bool {
-	return before != nil && before.spec.Epoch == m.spec.Epoch
+// sameFingerprint reports whether a reload leaves alone what is compared, so that evidence and stage go on.
+func (m *migration) sameFingerprint(before *migration) bool {
+	return before != nil && before.spec.Fingerprint == m.spec.Fingerprint
 }
 
 // resume takes over what a migration of the same epoch has come to.
@@ -105,7 +105,6 @@ func (m *migration) begin(o *options) {
 	if o.before != nil {
 		m.progress.stage.state.Store(o.before.progress.stage.state.Load())
 		m.progress.stage.heard.at.Store(o.before.progress.stage.heard.at.Load())
-		m.noteCompletion(*m.progress.stage.state.Load())
 	}
 
 	for role := range m.sides {
@@ -146,7 +145,7 @@ func (m *migration) distance() divergence.Distance {
 // epoch has a name of its own, and belongs to no stage.
 func (m *migration) id() divergence.ID {
 	s := *m.progress.stage.state.Load()
-	s.Epoch = m.spec.Epoch
+	s.Fingerprint = m.spec.Fingerprint
 	return s.LedgerID(m.spec.Policy)
 }
 
@@ -160,17 +159,11 @@ func (m *migration) enforced(at divergence.Position) algorithms.Role {
 	// Loaded once: the stage, the percentage and the epoch must be of one state.
 	s := m.progress.stage.state.Load()
 
-	// A newer file is at work elsewhere, whose authoritative is the completed candidate
-	// of this one. This file's authoritative has not been judged since.
-	if s.Epoch != m.spec.Epoch && m.progress.stage.completed.Load() {
-		return algorithms.Candidate
-	}
-
 	// A canary that is cut off from the store cannot be rolled back by it.
-	if s.Stage == promotion.Canary && m.cutOff() {
+	if s.Stage == promotion.Canary && s.Fingerprint == m.spec.Fingerprint && m.cutOff() {
 		return algorithms.Authoritative
 	}
-	return s.Enforced(m.spec.Epoch, at)
+	return s.Enforced(m.spec.Fingerprint, at)
 }
 
 // cutOffAfter is how long a canary goes on without hearing from the store. It is many polls
@@ -188,24 +181,12 @@ func (m *migration) apply(s promotion.State) {
 	}
 }
 
-// noteCompletion notes whether this epoch is completed, also by a state of another epoch that
-// remembers it: after a restart the authoritative is as cold as before. Requires fleet.polling.
-func (m *migration) noteCompletion(s promotion.State) {
-	switch ended := s.EndedAs(m.spec.Epoch); {
-	case s.Epoch == m.spec.Epoch:
-		m.progress.stage.completed.Store(s.Stage == promotion.Completed)
-	case ended != "":
-		m.progress.stage.completed.Store(ended == promotion.Completed)
-	}
-}
-
 // replace takes a state in the place of the applied one. Requires fleet.polling.
 func (m *migration) replace(s promotion.State) {
 	before := m.progress.stage.state.Load()
 
 	// Requests keep the pointer, so a stored state is replaced and never changed.
 	m.progress.stage.state.Store(&s)
-	m.noteCompletion(s)
 	if i := slices.Index(promotion.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
 		m.progress.stage.applied[i].Add(1)
 	}

@@ -31,45 +31,36 @@ func pressIsOnDisk(t *testing.T, f *fleet) bool {
 	return err == nil
 }
 
-// An answer of the store strikes out the order that was stored, and neither one that the button
-// has given meanwhile nor one of another policy.
-func TestAnswerStrikesOutItsOwnOrder(t *testing.T) {
-	first, second := order{"e", 1}, order{"e", 2}
+// An answer of the store is one to the order that was stored, and neither to one that the button
+// has given meanwhile nor to one of another policy.
+func TestAnswerIsToItsOwnOrder(t *testing.T) {
+	first := order{Press: promotion.Press{Fingerprint: "e", Term: 1}}
+	second := order{Press: promotion.Press{Fingerprint: "e", Term: 2}}
 	var o orders
 	o.set(map[string]order{"p": second, "q": first})
-	if o.done("p", first); len(o.pendingOrders()) != 2 {
-		t.Errorf("after the answer to an earlier order: %v", o.pendingOrders())
+	if o.answered("p", first.Press, false); len(o.waiting()) != 2 {
+		t.Errorf("after the answer to an earlier order: %v", o.waiting())
 	}
-	if o.done("p", second); len(o.pendingOrders()) != 1 || o.pendingOrders()["q"] != first {
-		t.Errorf("after the answer to the order: %v", o.pendingOrders())
+	if o.answered("p", second.Press, false); len(o.waiting()) != 1 || o.waiting()["q"] != first || len(o.all()) != 2 {
+		t.Errorf("after the answer to the order: %v of %v", o.waiting(), o.all())
+	}
+	if o.answered("p", second.Press, true); len(o.all()) != 1 {
+		t.Errorf("after a void one: %v", o.all())
 	}
 }
 
-// A button rolls back what its instance compares. Another epoch that the store has goes on.
-func TestOrderNamesTheInstancesEpoch(t *testing.T) {
+// A button rolls back what its instance compares. Another fingerprint that the store has goes on.
+func TestOrderNamesTheInstancesFingerprint(t *testing.T) {
 	store := promotion.NewMemoryStore()
-	must(t, promotion.Begin(t.Context(), store, "p", "another", "test"))
+	must(t, promotion.Begin(t.Context(), store, "p", "another", 0, "test"))
 	f, _ := pressable(store, t.TempDir())
 	must(t, f.poll(t.Context()))
 
 	f.button.set(true, byHandler)
-	must(t, f.storeOrders(t.Context()))
-	states, err := store.States(t.Context(), []string{"p"})
-	if s := states[0]; err != nil || s.Stage != promotion.Shadow || s.EndedAs("e") != promotion.RolledBack || s.EndedAs("another") != "" {
-		t.Errorf("the store has %s, ended %v, %v, want shadow of another epoch, and e rolled back", s, s.Ended, err)
-	}
-}
-
-// An order for a policy that the store does not know waits, and keeps no other order from being stored.
-func TestOrderForAnUnknownPolicyWaits(t *testing.T) {
-	f, _ := pressable(promotion.NewMemoryStore(), t.TempDir())
 	must(t, f.poll(t.Context()))
-	f.button.set(true, byHandler)
-	f.orders.set(map[string]order{"p": {"e", 1}, "unknown": {"e", 1}})
-
-	must(t, f.storeOrders(t.Context()))
-	if left := f.orders.pendingOrders(); len(left) != 1 || left["unknown"] != (order{"e", 1}) {
-		t.Errorf("the orders %v are left, want that of the unknown policy", left)
+	states, err := store.States(t.Context(), []string{"p"})
+	if s := states[0]; err != nil || s.Stage != promotion.Shadow || s.Of("e") != promotion.RolledBack || s.Of("another") != promotion.Shadow {
+		t.Errorf("the store has %s, past %v, %v, want shadow of another fingerprint, and e rolled back", s, s.Past, err)
 	}
 }
 
@@ -80,8 +71,8 @@ func TestPressStaysOnDiskUntilItIsReleased(t *testing.T) {
 	f, _ := pressable(store, dir)
 	must(t, f.poll(t.Context()))
 	f.button.set(true, byHandler)
-	if must(t, f.poll(t.Context())); len(f.orders.pendingOrders()) != 0 || !pressIsOnDisk(t, f) {
-		t.Fatalf("stored: the orders %v are left, and the press must be on the disk", f.orders.pendingOrders())
+	if must(t, f.poll(t.Context())); len(f.orders.waiting()) != 0 || !pressIsOnDisk(t, f) {
+		t.Fatalf("stored: the orders %v are left, and the press must be on the disk", f.orders.waiting())
 	}
 
 	f, _ = pressable(store, dir)

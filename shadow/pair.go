@@ -142,7 +142,7 @@ func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "defa
 func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error) {
 	sides := [2]Side{cfg.Authoritative, cfg.Candidate}
 	spec := promotion.Spec{
-		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Epoch: epochOf(sides),
+		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Fingerprint: epochOf(sides),
 		Authoritative: sides[0].describe(), Candidate: sides[1].describe(), OnStoreFailure: policies.FailLocal,
 	}
 	charge := algorithms.Charge{Policy: spec.Policy}

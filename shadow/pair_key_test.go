@@ -112,7 +112,7 @@ func TestEpochOfLimitsByKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return assessed[0].Spec.Epoch
+		return assessed[0].Spec.Fingerprint
 	}
 
 	plain, byKey, revised := epochOf(shadow.Side{}), epochOf(shadow.Side{LimitOf: none}), epochOf(shadow.Side{LimitOf: none, Revision: "2"})
@@ -138,7 +138,8 @@ func TestClockOfAPair(t *testing.T) {
 // An instance's name is the one that the fleet sees.
 func TestInstanceOfAPair(t *testing.T) {
 	pair := aPair(t, shadow.PairConfig{Instance: "pod-7"})
-	fleet, err := pair.Stages().Instances(t.Context())
+	f, err := pair.Stages().Fleet(t.Context())
+	fleet := f.Instances
 	if err != nil || len(fleet) != 1 || !strings.HasPrefix(fleet[0].ID, "pod-7-") {
 		t.Errorf("%+v (%v), want one instance pod-7-...", fleet, err)
 	}

@@ -177,30 +177,9 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"other_epoch", "1 while the fleet compares another epoch than this instance, which then enforces the authoritative, " +
+		"other_fingerprint", "1 while the fleet compares something else than this instance, which then enforces the authoritative, " +
 			"or the candidate that it has completed.",
 		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.differs())) }),
-	},
-	{
-		"votes", "Instances that have decided a request, by what they compare: the stored epoch, the one ahead of it, another; " +
-			"absent without a recent count.",
-		gauge, []string{"epoch"}, voted(func(v *promotion.Votes, send sender) {
-			total := 0
-			for _, e := range v.Epochs {
-				total += e.Votes
-			}
-			stored, ahead := v.Epochs[v.Stored].Votes, 0
-			if v.Ahead != "" {
-				ahead = v.Epochs[v.Ahead].Votes
-			}
-			send(float64(stored), "stored")
-			send(float64(ahead), "ahead")
-			send(float64(total-stored-ahead), "other")
-		}),
-	},
-	{
-		"older_generation", "1 while the epoch with most votes does not take over, because its policy file has a smaller generation.",
-		gauge, nil, voted(func(v *promotion.Votes, send sender) { send(boolean(v.Older)) }),
 	},
 	{
 		"harm_score", "Score of clients that an enforced candidate newly denies; an automatic policy is rolled back at 12.",
@@ -218,13 +197,9 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"assessment_age_seconds", "Time since the last judgement that this instance has heard of, its own or another's; before the first one, " +
+		"assessment_age_seconds", "Time since the last evaluation that this instance has heard of; before the first one, " +
 			"since its start. It grows where the store cannot be reached.",
 		gauge, nil, compared(func(r reading, send sender) { send(r.progress.assessmentAge().Seconds()) }),
-	},
-	{
-		"judge", "1 while this instance judges the policy; the others show what it publishes.",
-		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.progress.isJudge())) }),
 	},
 	{
 		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",

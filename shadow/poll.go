@@ -5,263 +5,239 @@ import (
 	"errors"
 	"maps"
 	"reflect"
-	"slices"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// knowledge says which states of the store this instance knows: those from when the number of
-// changes was this one. The zero value says that the states must be read.
-type knowledge struct {
-	changes int64
-	at      time.Time
-}
-
-// readAgainAfter is how long an instance goes by the number of changes alone. Every way in which a
-// state is put without it is repaired by the teller; this is for a way that is not known.
-const readAgainAfter = 5 * time.Minute
-
-// poll applies newer states, writes the applied ones where the store has forgotten them,
-// and tells the fleet that this instance is there. It reads states only if they may have
-// changed.
+// poll sends a heartbeat and does what follows from the answer: it applies newer states, and writes the applied
+// ones where the store has forgotten them. States are read only if they have changed. A breaker of requests does not hold
+// it back: half a minute without heartbeats means that an instance is gone.
 func (f *fleet) poll(ctx context.Context) error {
 	f.polling.Lock()
 	defer f.polling.Unlock()
 	defer f.noteApplied()
+	f.takeFromDisk()
 
-	// A state that was applied just now may be newer than the number, and a failover may take back
-	// both: it is read once more, and written again if it is gone. The same holds for restored states.
-	before := appliedOf(f.migrations())
 	err := f.pollLocked(ctx)
-	f.noteTrouble(ctx, err)
-	if !slices.Equal(before, appliedOf(f.migrations())) {
-		f.knows = knowledge{}
+	switch {
+	case err == nil:
+		f.trouble.Store(nil)
+	case !errors.Is(ctx.Err(), context.Canceled): // a poll that was cut short says nothing of the store
+		f.trouble.Store(&err)
 	}
 	return err
 }
 
-// noteTrouble keeps the error of a poll for the status page. A poll that was cut short says nothing of the store.
-func (f *fleet) noteTrouble(ctx context.Context, err error) {
-	switch {
-	case err == nil:
-		f.trouble.Store(nil)
-	case !errors.Is(ctx.Err(), context.Canceled):
-		f.trouble.Store(&err)
-	}
-}
-
-// readAgain lets the next poll read all states, and beat.
-func (f *fleet) readAgain() {
-	f.polling.Lock()
-	defer f.polling.Unlock()
-	f.knows = knowledge{}
-	f.beaten.clear()
-}
+// mostHeartbeats bounds those of a poll: one reads a state, the next says that it is applied, and one is for a state that
+// this instance has stored itself.
+const mostHeartbeats = 3
 
 func (f *fleet) pollLocked(ctx context.Context) error {
 	migrations := f.migrations()
+	var err error
+	for range mostHeartbeats {
+		h := f.heartbeat(migrations)
+		heard, failed := f.store.Heartbeat(ctx, h)
+		if failed != nil {
+			// Levels come back by themselves where no leader is heard.
+			if !f.heard.within(promotion.LiveFor) {
+				f.followLevels(nil)
+			}
+			return failed
+		}
+		f.note(&h, &heard, migrations)
+		var stored bool
+		if stored, err = f.follow(ctx, &heard, migrations); stored {
+			f.changes = 0
+		}
+		if err = errors.Join(err, heard.Refused); err != nil || !stored && !f.hasNews(migrations) {
+			break
+		}
+	}
+	return err
+}
 
-	// Reading comes first: that works even where nothing can be written. The number is read before
-	// the states: a state that is put in between is read twice, and not never.
-	changes, err := f.store.Changes(ctx)
-	if err != nil {
-		return err
-	}
-	var failed []error
-	if f.mayHaveChanged(changes) {
-		f.knows = knowledge{}
-		states, err := f.applyStates(ctx, migrations)
-		if err != nil {
-			return err
-		}
-		restored, err := f.restore(ctx, migrations, states)
-		if err == nil && !restored {
-			f.knows = knowledge{changes, time.Now()}
-		}
-		failed = append(failed, err)
-	}
-	f.heard.note()
+// sayEvery is how often an instance says of itself what changes all the time.
+const sayEvery = 5 * time.Second
+
+// heartbeat is the next one. Requires polling.
+func (f *fleet) heartbeat(migrations []*migration) promotion.Heartbeat {
+	h := promotion.Heartbeat{ID: f.id, Policies: namesOf(migrations), Changes: f.changes}
 	for _, m := range migrations {
-		m.progress.stage.heard.note()
-	}
-
-	// The beat goes on where nothing can be written: the fleet must not lose sight of an
-	// instance because one policy's state is refused.
-	failed = append(failed, f.storeOrders(ctx), f.announceOwn(ctx, migrations), f.beat(ctx, migrations))
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	return f.handOver(ctx, migrations)
-}
-
-// appliedOf returns the states that migrations have applied, each by its place in memory.
-func appliedOf(migrations []*migration) (list []*promotion.State) {
-	for _, m := range migrations {
-		list = append(list, m.progress.stage.state.Load())
-	}
-	return list
-}
-
-// mayHaveChanged reports whether a state may have changed since they were read. The number of changes
-// says so while a teller looks after it. Requires polling.
-func (f *fleet) mayHaveChanged(changes int64) bool {
-	return changes == 0 || changes != f.knows.changes || time.Since(f.knows.at) > readAgainAfter ||
-		!f.told.within(promotion.LiveFor)
-}
-
-// restore writes what the store lacks, and reports whether that was anything. What this instance
-// knows comes before what it would begin: after a loss of data the policy goes on where it was.
-func (f *fleet) restore(ctx context.Context, migrations []*migration, states []promotion.State) (bool, error) {
-	reasserted, err := f.reassert(ctx, migrations, states)
-	failed := []error{err}
-	begun, err := f.begin(ctx, migrations)
-	failed = append(failed, err)
-	if begun {
-		_, err = f.applyStates(ctx, migrations)
-		failed = append(failed, err)
-	}
-	return reasserted || begun, errors.Join(failed...)
-}
-
-func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]promotion.State, error) {
-	names := make([]string, len(migrations))
-	for i, m := range migrations {
-		names[i] = m.spec.Policy
-	}
-
-	states, err := f.store.States(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	for i, m := range migrations {
-		m.leaveDisk(states[i])
-		m.apply(states[i])
-		m.noteEpoch(f.file)
-	}
-	return states, nil
-}
-
-// reassert writes what the store has forgotten, as it may after a failover, and reports whether it had.
-func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) (forgotten bool, err error) {
-	for i, m := range migrations {
-		applied := *m.progress.stage.state.Load()
-		if applied.Epoch == "" || !applied.Supersedes(states[i]) {
-			continue
-		}
-		forgotten = true
-		if states[i].Stage == "" { // the policy itself
-			m.progress.news.announced = false
-		}
-
-		f.log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
-			"policy", m.spec.Policy, "stored", states[i].Version.String(), "applied", applied.Version.String())
-
-		// On a conflict the next poll sees what another instance has written.
-		err := f.store.Put(ctx, m.spec.Policy, applied, promotion.Condition{})
-		if err != nil && !errors.Is(err, promotion.ErrConflict) {
-			return true, err
+		if m.announces() {
+			h.Specs = append(h.Specs, m.spec)
 		}
 	}
-	return forgotten, nil
-}
-
-// begin puts the first state of the policies of which neither the store nor this instance
-// knows any. It reports whether there was one.
-func (f *fleet) begin(ctx context.Context, migrations []*migration) (begun bool, err error) {
-	for _, m := range migrations {
-		if applied := m.progress.stage.state.Load(); applied.Epoch != "" || applied.Version != (promotion.Version{}) {
-			continue
-		}
-		begun = true
-		if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
-			return true, err
-		}
+	if !f.hasNews(migrations) {
+		return h
 	}
-	return begun, nil
-}
-
-// announceOwn announces the policies whose stored epoch is this instance's, each once for
-// as long as it is. Controllers judge by the last announcement, so an instance of
-// another epoch keeps silent.
-func (f *fleet) announceOwn(ctx context.Context, migrations []*migration) error {
-	var news []*migration
-	for _, m := range migrations {
-		switch {
-		case m.differs():
-			m.progress.news.announced = false
-		case !m.progress.news.announced || m.revised.Load():
-			news = append(news, m)
-		}
-	}
-	if len(news) == 0 {
-		return nil
-	}
-
-	if err := f.announce(ctx, news); err != nil {
-		return err
-	}
-	for _, m := range news {
-		m.progress.news.announced = true
-		m.revised.Store(false)
-	}
-	return nil
-}
-
-// announce writes what the policies compare, and by which thresholds they are judged.
-func (f *fleet) announce(ctx context.Context, migrations []*migration) error {
-	specs := make([]promotion.Spec, len(migrations))
-	for i, m := range migrations {
-		specs[i] = m.spec
-	}
-	return f.store.Announce(ctx, specs)
-}
-
-// beatEvery is the least time between two beats that say the same. With polls about every second
-// the second one after a beat sends the next.
-const beatEvery = 1500 * time.Millisecond
-
-// beat tells the fleet that this instance is live, and which states it has applied: regularly, and
-// at once where it has something new to say. Requires polling.
-func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
-	i := f.describe(migrations)
-	if f.beaten.within(beatEvery) && reflect.DeepEqual(i, f.said) {
-		return nil
-	}
-	now, err := f.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	f.view.offset.Store(int64(time.Until(now)))
 
 	// When evidence was written is no news.
-	said := i
-	i.At, i.Policies = now, maps.Clone(i.Policies)
+	i := f.describe(migrations)
+	f.said = i
+	i.Policies = maps.Clone(i.Policies)
 	i.Service = f.service.report(f.plan.Load(), f.signal)
 	for _, m := range migrations {
 		applied := i.Policies[m.spec.Policy]
 		applied.Flushed = time.UnixMicro(m.progress.written.flushed.Load()).UTC()
 		i.Policies[m.spec.Policy] = applied
 	}
-	if err := f.store.Beat(ctx, i); err != nil {
-		return err
-	}
-	f.said = said
-	f.beaten.note()
-	return nil
+	h.Self = &i
+	return h
 }
 
-// describe returns what a beat says besides times. Requires polling.
+// hasNews reports whether the next heartbeat has something to say besides that the instance is live. Requires polling.
+func (f *fleet) hasNews(migrations []*migration) bool {
+	return !f.sent.within(sayEvery) || !reflect.DeepEqual(f.describe(migrations), f.said)
+}
+
+// describe returns what this instance says of itself besides times. Requires polling.
 func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	i := promotion.Instance{
 		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), OwnStoreAway: f.ownAway(), Client: f.client,
-		Policies: map[string]promotion.Applied{},
+		Generation: f.plan.Load().generation(), Policies: map[string]promotion.Applied{},
 	}
-	generation := f.plan.Load().generation()
 	for _, m := range migrations {
-		i.Policies[m.spec.Policy] = promotion.Applied{
-			Version: m.progress.stage.state.Load().Version, Epoch: m.spec.Epoch, Generation: generation,
-		}
+		i.Policies[m.spec.Policy] = promotion.Applied{Version: m.progress.stage.state.Load().Version, Fingerprint: m.spec.Fingerprint}
 	}
 	return i
+}
+
+// hasDecided reports whether this instance has decided a request since it started. Requires polling.
+func (f *fleet) hasDecided() bool {
+	for _, m := range f.plan.Load().migrations {
+		if f.decided {
+			return true
+		}
+		f.decided = m.progress.recorder.Totals().Decisions != [2]divergence.Decisions{} || m.progress.counts.fellBack()
+	}
+	return f.decided
+}
+
+// note notes the answer to a heartbeat, as far as it is no state. Requires polling.
+func (f *fleet) note(h *promotion.Heartbeat, heard *promotion.Heard, migrations []*migration) {
+	f.heard.note()
+	f.view.offset.Store(int64(time.Until(heard.Now)))
+	f.followLevels(heard.Levels)
+
+	// Limits are divided by this number where a store fails. This instance is one of them, even where it cannot say so.
+	f.view.live.Store(int64(max(1, heard.Live)))
+	f.view.counted.Store(true)
+
+	switch {
+	case !heard.Known: // the store has lost its data
+		f.sent.clear()
+	case h.Self != nil && heard.Refused == nil:
+		f.sent.note()
+	}
+	for _, m := range migrations {
+		m.progress.stage.heard.note()
+	}
+	for _, spec := range h.Specs {
+		if m := f.plan.Load().named(spec.Policy); m != nil && heard.Refused == nil {
+			m.progress.announced.known = true
+			m.revised.Store(false)
+		}
+	}
+}
+
+// follow applies the states of an answer, and stores what this instance knows and the store does not: states that a
+// failover has forgotten, first states, and orders of the red button. It reports whether it has stored anything.
+func (f *fleet) follow(ctx context.Context, heard *promotion.Heard, migrations []*migration) (stored bool, err error) {
+	var failed []error
+	if heard.States != nil {
+		for i, m := range migrations {
+			m.apply(heard.States[i])
+			m.noteFingerprint(f.file)
+		}
+		f.changes = heard.Changes
+
+		// What this instance knows comes before what it would begin: after a loss of data the policy goes on where it was.
+		for i, m := range migrations {
+			put, err := f.restore(ctx, m, heard.States[i])
+			stored = stored || put
+			failed = append(failed, err)
+		}
+	}
+	moved, err := f.storeOrders(ctx)
+	return stored || moved, errors.Join(append(failed, err)...)
+}
+
+// restore writes the state of a policy where the store has none, or an older one.
+func (f *fleet) restore(ctx context.Context, m *migration, stored promotion.State) (bool, error) {
+	applied := *m.progress.stage.state.Load()
+	if stored.Stage == "" { // the policy itself is forgotten
+		m.progress.announced.known = false
+	}
+	switch {
+	case applied.Fingerprint == "" && applied.Version == promotion.Version{}:
+		return true, promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Fingerprint, f.plan.Load().generation(), "instance "+f.id)
+	case applied.Fingerprint == "" || !applied.Supersedes(stored):
+		return false, nil
+	}
+
+	f.log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
+		"policy", m.spec.Policy, "stored", stored.Version.String(), "applied", applied.Version.String())
+
+	// On a conflict the next heartbeat reads what another instance has written.
+	err := f.store.Put(ctx, m.spec.Policy, applied, promotion.Condition{})
+	if errors.Is(err, promotion.ErrConflict) {
+		err = nil
+	}
+	return true, err
+}
+
+// announced is what the fleet knows of a policy from this instance, and what the log knows of the fleet.
+type announced struct {
+	known bool   // the fleet has the spec
+	other string // the fleet's fingerprint, as logged; "" if it is this instance's
+}
+
+// announces reports whether the next heartbeat has the spec of a policy. The leader evaluates by the last
+// announcement, so an instance of another fingerprint keeps silent.
+func (m *migration) announces() bool {
+	if m.progress.stage.state.Load().Fingerprint != m.spec.Fingerprint {
+		m.progress.announced.known = false
+		return false
+	}
+	return !m.progress.announced.known || m.revised.Load()
+}
+
+// differs reports whether the fleet compares something else than this instance.
+func (m *migration) differs() bool {
+	stored := m.progress.stage.state.Load().Fingerprint
+	return stored != "" && stored != m.spec.Fingerprint
+}
+
+// noteFingerprint logs that the fleet compares something else than this instance, and the end of
+// that: a line for each change, with the policy file of this instance if it has one. Requires polling.
+func (m *migration) noteFingerprint(file string) {
+	// "" stands for no difference, so that its end is a change as well.
+	s := m.progress.stage.state.Load()
+	stored := s.Fingerprint
+	if !m.differs() {
+		stored = ""
+	}
+	if stored == m.progress.announced.other {
+		return
+	}
+	m.progress.announced.other = stored
+
+	// Of several files on one machine an operator looks for the one that was not deployed.
+	attrs := []any{"policy", m.spec.Policy, "fingerprint", m.spec.Fingerprint}
+	if file != "" {
+		attrs = append(attrs, "file", file)
+	}
+	switch {
+	case stored == "":
+		m.progress.log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)
+	case s.Of(m.spec.Fingerprint) == promotion.Completed:
+		m.progress.log.Warn("shadowlimit: the fleet has another policy file than this instance, which goes on enforcing "+
+			"the candidate that it has completed", append(attrs, "stored", stored)...)
+	default:
+		m.progress.log.Warn("shadowlimit: the fleet has another policy file than this instance, which enforces the authoritative; "+
+			"see shadowlimit status for what it waits for", append(attrs, "stored", stored)...)
+	}
 }

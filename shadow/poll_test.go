@@ -9,76 +9,52 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// reads counts how often states were read.
-type reads struct {
+// counted counts heartbeats, and the answers with states.
+type counted struct {
 	promotion.Store
-	n int
+	beats, reads, said int
 }
 
-func (r *reads) States(ctx context.Context, policies []string) ([]promotion.State, error) {
-	r.n++
-	return r.Store.States(ctx, policies)
-}
-
-// Instances read states only if they may have changed: while a teller looks after the number of
-// changes it says so, and every five minutes it is not believed.
-func TestStatesAreReadWhenTheyMayHaveChanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &reads{Store: promotion.NewMemoryStore()}
-		f, _ := idleOn(store, "a")
-		count := func(what string, want int, do func()) {
-			t.Helper()
-			before := store.n
-			do()
-			if got := store.n - before; got != want {
-				t.Errorf("%s: read %d times, want %d", what, got, want)
-			}
-		}
-		poll := func() { must(t, f.poll(t.Context())) }
-		polls := func(n int) {
-			for range n {
-				time.Sleep(time.Second)
-				poll()
-			}
-		}
-
-		poll()
-		count("no teller has counted", 10, func() { polls(10) })
-
-		must(t, f.tell(t.Context()))
-		polls(1)
-		count("a teller counts", 0, func() { polls(10) })
-		count("a move, which is read twice", 2, func() {
-			_, err := promotion.Advance(t.Context(), store.Store, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
-			must(t, err)
-			polls(2)
-		})
-		count("a message", 1, func() { f.readAgain(); polls(2) })
-
-		f.told = moment{}
-		count("the teller is silent", 3, func() { polls(3) })
-		count("five minutes pass", 1, func() {
-			for range 61 {
-				f.told.note()
-				polls(5)
-			}
-		})
-	})
-}
-
-// overtaken lets something happen after the number of changes was read.
-type overtaken struct {
-	promotion.Store
-	then func()
-}
-
-func (o *overtaken) Changes(ctx context.Context) (int64, error) {
-	n, err := o.Store.Changes(ctx)
-	if o.then != nil {
-		o.then()
-		o.then = nil
+func (c *counted) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promotion.Heard, error) {
+	heard, err := c.Store.Heartbeat(ctx, h)
+	if h.ID == "" || h.Leads {
+		return heard, err
 	}
-	return n, err
+	c.beats++
+	if heard.States != nil {
+		c.reads++
+	}
+	if h.Self != nil {
+		c.said++
+	}
+	return heard, err
+}
+
+// An instance reads states only if they have changed, and says of itself only what is news.
+func TestHeartbeatsAreSmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counted{Store: promotion.NewMemoryStore()}
+		f, _ := idleOn(store, "a")
+		polls := pollsOf(t, f)
+		polls(2)
+
+		*store = counted{Store: store.Store}
+		polls(10)
+		if store.beats != 10 || store.reads != 0 || store.said != 1 {
+			t.Errorf("in 10 s: %d heartbeats, %d of them say something, states read %d times, want 10, 1 and 0", store.beats, store.said, store.reads)
+		}
+
+		// A move is read, and said to be applied, at once.
+		*store = counted{Store: store.Store}
+		_, err := promotion.Advance(t.Context(), store.Store, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
+		must(t, err)
+		polls(1)
+		fleet, err := store.Fleet(t.Context())
+		must(t, err)
+		if v := fleet.Instances[0].Policies["p"].Version; store.beats != 2 || store.reads != 1 || v.Seq != 2 {
+			t.Errorf("a move: %d heartbeats, states read %d times, applied %s, want 2, 1 and 1.2", store.beats, store.reads, v)
+		}
+	})
 }
 
 // pollsOf polls a number of times, once a second.
@@ -92,77 +68,31 @@ func pollsOf(t *testing.T, f *fleet) func(n int) {
 	}
 }
 
-// A rollback is put after an instance has read the number of changes, and before it reads the
-// state. A failover takes back both, so the number is the one that the instance knows. It writes
-// the rollback again.
-func TestStateThatIsNewerThanItsNumberIsNotLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		primary, replica := promotion.NewMemoryStore(), promotion.NewMemoryStore()
-		store := &overtaken{Store: primary}
-		f, m := idleOn(store, "a")
-		polls := pollsOf(t, f)
-		polls(1)
-		must(t, f.tell(t.Context()))
-		polls(2)
-		must(t, replica.Put(t.Context(), "p", *m.progress.stage.state.Load(), promotion.Condition{}))
-		must(t, replica.NoteChange(t.Context()))
-		number, _ := primary.Changes(t.Context())
-		if n, _ := replica.Changes(t.Context()); n != number {
-			t.Fatalf("the replica has the number %d, the primary %d", n, number)
-		}
-
-		store.then = func() {
-			_, err := promotion.Rollback(t.Context(), primary, "p", promotion.Order{})
-			must(t, err)
-			f.knows = knowledge{} // by the message of the rollback
-		}
-		polls(1)
-		store.Store = replica
-		polls(2)
-		states, err := replica.States(t.Context(), []string{"p"})
-		if err != nil || states[0].Stage != promotion.RolledBack {
-			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.progress.stage.state.Load())
-		}
-	})
-}
-
 // A failover takes back a rollback, the instance writes it again, and a second failover takes that
-// back, too, with the number that came with it. The instance writes it once more.
+// back, too. The instance writes it once more.
 func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &overtaken{Store: promotion.NewMemoryStore()}
+		store := &cuttable{Store: promotion.NewMemoryStore()}
 		f, m := idleOn(store, "a")
 		polls := pollsOf(t, f)
 		polls(1)
-		must(t, f.tell(t.Context()))
-		polls(2)
-		before, number := *m.progress.stage.state.Load(), f.knows.changes
+		before := *m.progress.stage.state.Load()
 		_, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{})
 		must(t, err)
 		polls(2)
 
-		// Each replica has the state of before, and its number.
 		for range 2 {
 			replica := promotion.NewMemoryStore()
 			must(t, replica.Put(t.Context(), "p", before, promotion.Condition{}))
-			store.Store = &numbered{replica, number}
+			store.Store = replica
 			polls(1)
 		}
-		polls(1)
 		states, err := store.States(t.Context(), []string{"p"})
 		if err != nil || states[0].Stage != promotion.RolledBack {
 			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.progress.stage.state.Load())
 		}
 	})
 }
-
-// numbered is a store with a number of changes that stands still.
-type numbered struct {
-	promotion.Store
-	number int64
-}
-
-func (n *numbered) Changes(context.Context) (int64, error) { return n.number, nil }
 
 func must(t *testing.T, err error) {
 	t.Helper()

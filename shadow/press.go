@@ -18,22 +18,23 @@ import (
 // button is released and no order is left, so that a restart in an outage loses neither.
 type press struct {
 	By     []string         `json:"by"`
-	Orders map[string]order `json:"orders"` // by policy, not stored yet
+	Orders map[string]order `json:"orders"` // by policy
 }
 
 // order is the order to roll a policy back. It names what the instance knew when its button
-// was pressed: a late order must not roll back a migration that was begun since.
+// was pressed: a late order must not roll back a migration that was begun since. It stays while the button is pressed, for
+// a failover may lose the rollback.
 type order struct {
-	Epoch string `json:"epoch"`
-	Term  int64  `json:"term"`
+	promotion.Press
+	stored bool // the store has answered it
 }
 
 const pressOnDisk = "button" // kind of file
 
-// orders are what a button has ordered and Redis does not have yet.
+// orders are what a pressed button has ordered.
 type orders struct {
-	mu      sync.Mutex
-	pending map[string]order
+	mu     sync.Mutex
+	orders map[string]order
 
 	// writing is held by one write of the file at a time; it guards written.
 	writing sync.Mutex
@@ -47,24 +48,35 @@ func (o *orders) noteFile() {
 	o.written = []byte{}
 }
 
-func (o *orders) pendingOrders() map[string]order {
+func (o *orders) all() map[string]order {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.pending)
+	return maps.Clone(o.orders)
 }
 
-func (o *orders) set(pending map[string]order) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.pending = pending
+// waiting are the orders that the store does not have.
+func (o *orders) waiting() map[string]order {
+	list := o.all()
+	maps.DeleteFunc(list, func(_ string, o order) bool { return o.stored })
+	return list
 }
 
-// done strikes an order out, unless the button has given another one meanwhile.
-func (o *orders) done(policy string, stored order) {
+func (o *orders) set(list map[string]order) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.pending[policy] == stored {
-		delete(o.pending, policy)
+	o.orders = list
+}
+
+// answered notes the store's answer to an order, unless the button has given another one meanwhile. A void one is struck out.
+func (o *orders) answered(policy string, p promotion.Press, void bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.orders[policy].Press != p:
+	case void:
+		delete(o.orders, policy)
+	default:
+		o.orders[policy] = order{p, true}
 	}
 }
 
@@ -84,7 +96,7 @@ func (f *fleet) startButton(ctx context.Context) {
 		f.orders.noteFile()
 	}
 	f.button.start(last.By, f.ordered)
-	if f.button.pressed() {
+	if f.button.pressed() && last.Orders != nil {
 		f.orders.set(last.Orders)
 	}
 }
@@ -112,13 +124,15 @@ func (f *fleet) readPress() pressFile {
 // when it is released, which withdraws the orders that are not stored yet. It must be quick:
 // the button is locked.
 func (f *fleet) ordered(pressed bool) {
-	pending := map[string]order{}
+	list := map[string]order{}
 	if pressed {
 		for _, m := range f.migrations() {
-			pending[m.spec.Policy] = order{Epoch: m.spec.Epoch, Term: m.progress.stage.state.Load().Term}
+			// The first term is 1, also where no state has reached this instance.
+			term := max(1, m.progress.stage.state.Load().Term)
+			list[m.spec.Policy] = order{Press: promotion.Press{Fingerprint: m.spec.Fingerprint, Term: term}}
 		}
 	}
-	f.orders.set(pending)
+	f.orders.set(list)
 
 	// The disk and the store hear of it at once, and this does not wait for them.
 	f.noteApplied()
@@ -128,37 +142,47 @@ func (f *fleet) ordered(pressed bool) {
 	}
 }
 
-// storeOrders stores what the button has ordered. An order stays until the store has
-// answered it. Requires polling.
-func (f *fleet) storeOrders(ctx context.Context) error {
+// storeOrders stores what the button has ordered, with each heartbeat again: a failover may have lost the
+// rollback. It reports whether a state was stored. Requires polling.
+func (f *fleet) storeOrders(ctx context.Context) (stored bool, err error) {
 	var failed []error
-	for policy, o := range f.orders.pendingOrders() {
-		by := promotion.Order{
+	for policy, o := range f.orders.all() {
+		m := f.plan.Load().named(policy)
+		if m == nil {
+			f.orders.answered(policy, o.Press, true)
+			continue
+		}
+		before := m.progress.stage.state.Load()
+		switch {
+		case before.Fingerprint == "": // the policy is not known yet
+			continue
+		case o.Void(before):
+			f.orders.answered(policy, o.Press, true)
+			continue
+		case o.stored && !o.Moves(before):
+			continue
+		}
+
+		s, err := o.CarryOut(ctx, f.store, policy, promotion.Order{
 			Actor:  "red button of " + f.id,
 			Reason: "the red button was pressed, by " + strings.Join(f.button.pressedBy(), " and "),
-		}
-
-		s, err := promotion.RollbackOf(ctx, f.store, policy, o.Epoch, o.Term, by)
+		})
 		switch {
-		case err == nil:
-			f.orderStored(policy, o, s)
-		case !errors.Is(err, promotion.ErrUnknownPolicy):
+		case errors.Is(err, promotion.ErrUnknownPolicy): // the next heartbeat finds it
+			stored = true
+		case err != nil:
 			failed = append(failed, err)
+		default:
+			m.apply(s)
+			stored = stored || m.progress.stage.state.Load() != before
+			if !o.stored {
+				f.log.Info("shadowlimit: the order of the red button has reached the store",
+					"policy", policy, "fingerprint", o.Fingerprint, "term", o.Term, "stage", s.Describe(), "version", s.Version.String())
+			}
+			f.orders.answered(policy, o.Press, false)
 		}
 	}
-	return errors.Join(failed...)
-}
-
-// orderStored strikes out an order that the store has answered with a state. A failover may lose
-// the rollback before the next poll, and the order is not given again: this instance knows the
-// state from now on, and writes it again. Requires polling.
-func (f *fleet) orderStored(policy string, o order, s promotion.State) {
-	if m := f.plan.Load().named(policy); m != nil {
-		m.apply(s)
-	}
-	f.orders.done(policy, o)
-	f.log.Info("shadowlimit: the order of the red button has reached the store",
-		"policy", policy, "epoch", o.Epoch, "term", o.Term, "stage", s.Describe(), "version", s.Version.String())
+	return stored, errors.Join(failed...)
 }
 
 // keepPress writes the press to the disk if it has changed, or removes it.
@@ -195,7 +219,7 @@ func (o *orders) hasWritten(text []byte) bool {
 
 // pressText is the file of the press, nil if the button is not pressed.
 func (f *fleet) pressText() []byte {
-	p := press{By: f.button.pressedBy(), Orders: f.orders.pendingOrders()}
+	p := press{By: f.button.pressedBy(), Orders: f.orders.all()}
 	if len(p.By) == 0 {
 		return nil
 	}
@@ -214,7 +238,7 @@ type pressReport struct {
 // waitingItem is an order that Redis does not have yet.
 type waitingItem struct {
 	Policy string `json:"policy"`
-	order
+	promotion.Press
 }
 
 // reportPress reports the press. It waits 2 s at most for the disk.
@@ -225,9 +249,9 @@ func (f *fleet) reportPress(ctx context.Context) pressReport {
 	}
 
 	r := pressReport{Pressed: f.button.pressed(), By: f.button.pressedBy(), Kept: kept, Waiting: []waitingItem{}}
-	pending := f.orders.pendingOrders()
+	pending := f.orders.waiting()
 	for _, policy := range slices.Sorted(maps.Keys(pending)) {
-		r.Waiting = append(r.Waiting, waitingItem{policy, pending[policy]})
+		r.Waiting = append(r.Waiting, waitingItem{policy, pending[policy].Press})
 	}
 	return r
 }
@@ -250,7 +274,7 @@ func (f *fleet) settlePress(ctx context.Context) {
 func (f *fleet) awaitOrders(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
 	defer cancel()
-	for len(f.orders.pendingOrders()) > 0 {
+	for len(f.orders.waiting()) > 0 {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():

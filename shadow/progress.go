@@ -12,42 +12,25 @@ import (
 )
 
 // progress is the stage and the evidence of a migration. It outlives a new policy file that leaves
-// the epoch as it is.
+// the fingerprint as it is.
 type progress struct {
-	stage    appliedStage
-	counts   counters
-	recorder *divergence.Recorder
-	async    *asyncQueue // nil if the sides share a record
-	news     epochNews   // guarded by fleet.polling
-	started  time.Time
-	judging  judging
-	written  written
-	log      *slog.Logger
+	stage      appliedStage
+	counts     counters
+	recorder   *divergence.Recorder
+	async      *asyncQueue // nil if the sides share a record
+	announced  announced   // guarded by fleet.polling
+	started    time.Time
+	assessment atomic.Pointer[assessment] // the last one, by whichever leader
+	written    written
+	log        *slog.Logger
 }
 
 // appliedStage is the stage that this instance has applied. The fleet writes it, and
 // requests read it.
 type appliedStage struct {
-	state     atomic.Pointer[promotion.State]
-	completed atomic.Bool                         // this epoch's last stage
-	fromDisk  bool                                // the store has not been heard since the start; guarded by fleet.polling
-	heard     moment                              // the store was last heard of
-	votes     atomic.Pointer[votes]               // for metrics; nil before the first count
-	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
-}
-
-// judging is what this instance knows of the judgements of a policy, and what it does for them.
-type judging struct {
-	assessment atomic.Pointer[assessment] // the last one, by whichever instance
-	judged     moment                     // this instance last assessed the policy
-	detailed   moment                     // it last published details
-}
-
-// epochNews is what the fleet and the log know of a migration's epoch.
-type epochNews struct {
-	announced bool   // the fleet knows the spec
-	other     string // the fleet's epoch, as logged; "" if it is this one
-	replaces  string // the epoch before a reload, until the fleet has heard of this one
+	state   atomic.Pointer[promotion.State]
+	heard   moment                              // the store was last heard of
+	applied [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
 }
 
 // counters are written by requests and read by metrics. They are for rare events only: all
@@ -153,4 +136,12 @@ func (p *progress) warnLimited(last *moment, message string, attrs ...any) {
 	if last.renew(warnEvery) {
 		p.log.Warn(message, attrs...)
 	}
+}
+
+// assessmentAge returns how long ago the last assessment was made.
+func (p *progress) assessmentAge() time.Duration {
+	if a := p.assessment.Load(); a != nil {
+		return time.Since(a.at)
+	}
+	return time.Since(p.started)
 }

@@ -27,7 +27,7 @@ type reloads struct {
 
 // Reload replaces the policies in use at once and as a whole: a request is judged by one
 // set or the other. A policy whose sides and key are unchanged keeps its stage and
-// evidence; another one begins a new epoch in shadow. On an error all stays as it was.
+// evidence; another one begins in shadow. On an error all stays as it was.
 func (h *Harness) Reload(set *policies.Set) error {
 	err := h.reload(set)
 	h.reloads.failed.Store(err != nil)

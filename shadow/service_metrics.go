@@ -53,6 +53,10 @@ var serviceMetrics = []family[*collector]{
 		},
 	},
 	{
+		"leader", "1 while this instance leads: it evaluates all policies, and the others show what it publishes.",
+		gauge, nil, func(c *collector, send sender) { send(boolean(c.engine.view.leads.Load())) },
+	},
+	{
 		"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.",
 		gauge, nil, func(c *collector, send sender) {
 			send(boolean(c.engine.button.pressed()))

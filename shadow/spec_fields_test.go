@@ -177,7 +177,7 @@ func TestEveryFieldOfAPolicyFileReachesTheSpec(t *testing.T) {
 		after := specIn(t, strings.Replace(fullFile, change.from, change.to, 1))
 		got := noEffect
 		switch {
-		case after.Epoch != before.Epoch:
+		case after.Fingerprint != before.Fingerprint:
 			got = newEpoch
 		case !reflect.DeepEqual(after, before):
 			got = newSpec
@@ -185,7 +185,7 @@ func TestEveryFieldOfAPolicyFileReachesTheSpec(t *testing.T) {
 
 		if got != change.effect || (got == noEffect) != (change.reason != "") {
 			t.Errorf("policies.%s: the change to %q makes %s, and its row says %s with the reason %q: carry the field in specOf, "+
-				"declared or rulesOf (Side.identity or Policy.Epoch for a new epoch), or correct the row; "+
+				"declared or rulesOf (Side.identity or Policy.Fingerprint for a new epoch), or correct the row; "+
 				"only a field that is not carried has a reason", name, change.to, got, change.effect, change.reason)
 		}
 	}
@@ -234,7 +234,7 @@ var notInOutage = map[string]string{
 // A field that is added to what instances announce is on the page of an outage, too, when operators look for it most.
 func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec := specIn(t, fullFile)
-	state := promotion.State{Epoch: spec.Epoch, Stage: promotion.Promoted}
+	state := promotion.State{Fingerprint: spec.Fingerprint, Stage: promotion.Promoted}
 	enforcement := func(s promotion.Spec) status.Enforcement {
 		compared := [2]side{1: foreignSide(AllowFunc(func(string) bool { return true }))}
 		return (&migration{spec: s, sides: compared, progress: &progress{}}).enforcement(state, circumstances{})

@@ -3,7 +3,6 @@ package shadow
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -27,71 +26,40 @@ func (i *instance) statusPage() http.Handler {
 // It does not assess again: that would hold the controller's lock while it reads a
 // history, and a rollback that is due would wait for the readers of a page.
 func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
-	now, err := f.store.Now(ctx)
+	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
-	instances, err := f.store.Instances(ctx)
-	if err != nil {
-		return nil, err
-	}
-
 	list := []promotion.Assessment{}
 	migrations := f.migrations()
-	details, err := f.store.Details(ctx, namesOf(migrations))
-	if err != nil {
-		return nil, err
-	}
-
-	fleets, err := f.fleetSpecs(ctx, migrations)
+	found, err := f.store.Published(ctx, namesOf(migrations), true)
 	if err != nil {
 		return nil, err
 	}
 
 	// Levels are shown, and may be missing.
-	head, headErr := f.store.Head(ctx)
+	heard, _ := f.store.Heartbeat(ctx, promotion.Heartbeat{})
 	for n, m := range migrations {
-		a, err := m.lastAssessment(now)
+		a, err := m.lastAssessment(fleet.Now)
 		if err != nil {
 			return nil, err
 		}
 
 		// The report is the fleet's. This instance's own sides and limits beside the fleet's stage and evidence would be
 		// of no instance at all.
-		if spec, announced := fleets[m.spec.Policy]; announced {
+		if spec, announced := fleet.Announced(m.spec.Policy); announced && m.differs() {
 			a.Spec = spec
 		}
 
-		// Details are the judge's: without one they would be of an earlier verdict.
-		if a.Judge != "" {
-			a.Details = details[n]
+		// Details are the leader's: without one they would be of an earlier verdict.
+		if a.Leader != "" {
+			a.Details = found[n].Details
 		}
-		a.LookedAt = now
-		if headErr == nil {
-			a.Levels = head.RecentLevels(now)
-		}
-		a.Live, a.Silent = promotion.LiveAt(now, m.spec.Policy, instances)
+		a.LookedAt, a.Levels = fleet.Now, heard.Levels
+		a.Live, a.Silent = fleet.With(m.spec.Policy)
 		list = append(list, a)
 	}
 	return list, nil
-}
-
-// fleetSpecs returns what the fleet compares of the policies of which this instance compares something else.
-func (f *fleet) fleetSpecs(ctx context.Context, migrations []*migration) (map[string]promotion.Spec, error) {
-	list := map[string]promotion.Spec{}
-	if !slices.ContainsFunc(migrations, (*migration).differs) {
-		return list, nil
-	}
-
-	all, err := f.store.Specs(ctx)
-	for _, m := range migrations {
-		for _, spec := range all {
-			if m.differs() && spec.Policy == m.spec.Policy {
-				list[spec.Policy] = spec
-			}
-		}
-	}
-	return list, err
 }
 
 // lastAssessment returns the last assessment in the applied state.
@@ -109,9 +77,9 @@ func (m *migration) lastAssessment(now time.Time) (promotion.Assessment, error) 
 }
 
 // lastJudged returns the last assessment of the evidence that a state has, nil if there is
-// none. Another beginning is other evidence, even of the same epoch.
+// none. Another beginning is other evidence, even of the same fingerprint.
 func (m *migration) lastJudged(state *promotion.State) *assessment {
-	if last := m.progress.judging.assessment.Load(); last != nil && last.State.Since.Equal(state.Since) {
+	if last := m.progress.assessment.Load(); last != nil && last.State.Since.Equal(state.Since) {
 		return last
 	}
 	return nil
@@ -136,7 +104,7 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 	a := promotion.Assessment{
 		Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence),
 	}
-	a.Gate.Reason = "no instance has judged the current comparison yet: its judge does so every " + assessEvery.String()
+	a.Gate.Reason = "the leader has not evaluated the current comparison yet: it does so every " + promotion.EvaluateEvery.String()
 	a.Gate.Forecast = gate.Forecast{Obstacles: []gate.Obstacle{gate.Outside(gate.NotJudged, a.Gate.Reason)}}
 	return a
 }

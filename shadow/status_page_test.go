@@ -43,7 +43,7 @@ func TestStatusPageWithoutRedis(t *testing.T) {
 	}
 
 	g := first.Policies[0].Gate
-	if !strings.Contains(g.Reason, "no instance has judged the current comparison yet") || g.NewlyDenied.Threshold != 0.02 {
+	if !strings.Contains(g.Reason, "has not evaluated the current comparison yet") || g.NewlyDenied.Threshold != 0.02 {
 		t.Errorf("before the first assessment: %+v", g)
 	}
 

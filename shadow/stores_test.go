@@ -85,8 +85,8 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 
 	// The other instances and the commands know it by the next beat.
 	syncNow(t, h)
-	if all, err := h.Stages().Instances(ctx(t)); err != nil || len(all) != 1 || len(all[0].Failing) != 1 {
-		t.Errorf("the instance says %+v (%v), want that the candidate's store fails", all, err)
+	if f, err := h.Stages().Fleet(ctx(t)); err != nil || len(f.Instances) != 1 || len(f.Instances[0].Failing) != 1 {
+		t.Errorf("the instance says %+v (%v), want that the candidate's store fails", f.Instances, err)
 	}
 	if err := h.Close(ctx(t)); err != nil {
 		t.Fatal(err)

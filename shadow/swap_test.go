@@ -89,7 +89,7 @@ func (s *swapper) decide(user string, cost int64) shadow.Decision {
 // With 0 the policy is rolled back, or resumed if it is rolled back already.
 func (s *swapper) move(percent float64) {
 	s.t.Helper()
-	ctx, store, order := s.t.Context(), s.Stages(), promotion.Order{Actor: "test", Reason: "test", Force: true}
+	ctx, store, order := s.t.Context(), s.Stages(), promotion.Order{Actor: "test", Reason: "test"}
 	var err error
 	switch {
 	case percent == 0 && s.state.Stage == promotion.RolledBack:

@@ -123,7 +123,7 @@ func TestCandidateOfHalfTheLimitIsRolledBack(t *testing.T) {
 				if twinStages[name] || !setting.sharesRecord() {
 					continue
 				}
-				took, most := setting.timeToRollback(t, twinStep{name, 0, 5, lasts}), calm+2*lasts+assessEvery
+				took, most := setting.timeToRollback(t, twinStep{name, 0, 5, lasts}), calm+2*lasts+promotion.EvaluateEvery
 				if took > most {
 					t.Errorf("%s: enforced for %s, want at most %s; in a calm world it takes %s", name, took, most, calm)
 				}

@@ -172,7 +172,7 @@ func (w *twinWorld) checkMoves() {
 		if i > 0 {
 			before = history[i-1]
 		}
-		harmless := s.Actor == "test" || s.Epoch != before.Epoch || s.HeldForHealth != before.HeldForHealth
+		harmless := s.Actor == "test" || s.Fingerprint != before.Fingerprint || s.HeldForHealth != before.HeldForHealth
 		if !harmless {
 			w.violate("moved to %s by %s: %s", s.Describe(), s.Actor, s.Reason)
 		}
@@ -230,7 +230,7 @@ func (w *twinWorld) more(from, to time.Time) (sum int64) {
 		}
 	}
 
-	// A policy that another epoch has displaced returns as it was, when its votes have won again.
+	// A policy that another fingerprint has taken over from returns as it was, when that one has gone.
 	for _, at := range w.deployed {
 		if at.Before(to) {
 			sum += w.limits[0].Capacity()

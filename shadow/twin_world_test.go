@@ -246,7 +246,7 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 	}
 
 	config := promotion.Config{Automatic: true}
-	spec := promotion.Spec{Policy: twinPolicy, Epoch: "twins" + r.epoch, Config: config.WithDefaults()}
+	spec := promotion.Spec{Policy: twinPolicy, Fingerprint: "twins" + r.epoch, Config: config.WithDefaults()}
 	for role := range sides {
 		sides[role].window = limits[role].Window
 		spec.Window = max(spec.Window, memoryOf(in.world.algorithm, limits[role]))

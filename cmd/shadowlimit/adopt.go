@@ -2,25 +2,21 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const adoptDescription = `Lets the policy file that most instances have take over, although its generation is
-smaller than that of the file before. A file without a generation has 0.
+const adoptDescription = `Stores what the instances of another policy file compare, at once. Instances whose
+fingerprint is not the stored one enforce the authoritative. Most of the time nothing is to
+be done: a larger generation takes over after half a minute of service, and any other
+fingerprint when the stored one was served nowhere for as long. Adopting is for the case in
+which instances of the stored one go on, and are the ones that are old.
 
-Instances whose epoch is not the stored one enforce the authoritative. Which epoch is
-stored is decided by votes: each live instance that has decided a request has one. An
-epoch with most votes takes over after half a minute by itself, unless its generation is
-smaller: then it waits for 10 minutes without a vote of the stored one, or for this
-command. Adopting changes the generation only. It does not change the votes, so a file
-that only a few instances have cannot be adopted.
-
-A generation protects from old files that still get traffic. See what status says of the
-instances first: the stored epoch may be the one that is wanted, and the others are old.
+What is adopted goes on in the stage that it had, or begins in shadow. It gets the largest
+generation that is alive, so that no other file takes it back. See what status says of the
+instances first.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit adopt per-client \
@@ -28,20 +24,17 @@ Example, with the variables that "shadowlimit demo --serve" prints:
 
 func adoptCommand(std streams) *cli.Command {
 	m := move{needsReason: true, dangerous: true, do: func(ctx context.Context, t *task) (promotion.State, error) {
-		s, err := promotion.Adopt(ctx, t.fleet.store, t.policy(), t.order)
-		if err == nil && !t.order.DryRun {
-			fmt.Fprintf(std.err, "%s: the generation is %d now; the epoch with most votes takes over within half a minute\n",
-				t.policy(), s.Generation)
-		}
-		return s, err
+		return promotion.Adopt(ctx, t.fleet.store, t.policy(), t.cli.String("fingerprint"), t.order)
 	}}
 
 	return &cli.Command{
 		Name:        "adopt",
-		Usage:       "let the epoch with most votes take over in spite of a smaller generation",
+		Usage:       "store what the instances of another policy file compare",
 		ArgsUsage:   "POLICY",
 		Description: adoptDescription,
-		Flags:       m.flags(),
-		Action:      m.action(std),
+		Flags: m.flags(&cli.StringFlag{
+			Name: "fingerprint", Usage: "`FINGERPRINT` to adopt, where live instances have more than one that is not stored",
+		}),
+		Action: m.action(std),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -27,9 +29,8 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%v: status %d, want %d with %q:\n%s%s", flags, status, wantStatus, want, out, talk)
 		}
 	}
-	adopt(exitNotMet, "no other epoch")
+	adopt(exitNotMet, "which is stored")
 
-	// The stored state has generation 7, and two instances have a file of generation 6.
 	stored := func() promotion.State {
 		states, err := store.States(t.Context(), []string{"writes"})
 		if err != nil {
@@ -38,26 +39,52 @@ func TestAdopt(t *testing.T) {
 		return states[0]
 	}
 	before := stored()
-	seven := before
-	seven.Seq++
-	seven.Generation = 7
-	if err := store.Put(t.Context(), "writes", seven, promotion.Condition{Expect: &before}); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"b", "c"} {
-		applied := map[string]promotion.Applied{"writes": {Version: promotion.Version{Term: 9}, Epoch: "older", Generation: 6}}
-		if err := store.Beat(t.Context(), promotion.Instance{ID: id, At: time.Now(), Policies: applied}); err != nil {
-			t.Fatal(err)
-		}
+	for id, fingerprint := range map[string]string{"b": "older", "c": "older", "d": "newer"} {
+		applied := map[string]promotion.Applied{"writes": {Version: promotion.Version{Term: 9}, Fingerprint: fingerprint}}
+		tell(t, store, promotion.Instance{ID: id, Generation: 6, Policies: applied})
 	}
 
-	adopt(exitOK, "would", "--dry-run")
-	if s := stored(); s.Generation != 7 {
-		t.Errorf("a dry run has adopted: generation %d", s.Generation)
+	adopt(exitNotMet, "newer, older")
+	adopt(exitOK, "would", "--dry-run", "--fingerprint", "older")
+	if s := stored(); s.Fingerprint != before.Fingerprint {
+		t.Errorf("a dry run has adopted %s", s.Fingerprint)
 	}
-	adopt(exitTimeout, "generation is 6", "--timeout", "1ms") // two of the instances are none
-	if s := stored(); s.Generation != 6 || s.Epoch != before.Epoch || s.Stage != before.Stage {
-		t.Errorf("adopted: %s epoch %s generation %d", s, s.Epoch, s.Generation)
+	adopt(exitTimeout, "shadow", "--fingerprint", "older", "--timeout", "1ms") // the other instances apply nothing
+	if s := stored(); s.Generation != 6 || s.Fingerprint != "older" || s.Of(before.Fingerprint) != before.Stage {
+		t.Errorf("adopted: %s of %s, generation %d, past %v", s, s.Fingerprint, s.Generation, s.Past)
 	}
-	adopt(exitNotMet, "takes over by itself")
+}
+
+// tell has an instance say something of itself, as it does with a heartbeat.
+func tell(t *testing.T, store promotion.Store, i promotion.Instance) {
+	t.Helper()
+	if _, err := store.Heartbeat(t.Context(), promotion.Heartbeat{ID: i.ID, Self: &i}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// announce makes policies known.
+func announce(t *testing.T, store promotion.Store, specs ...promotion.Spec) {
+	t.Helper()
+	if _, err := store.Heartbeat(t.Context(), promotion.Heartbeat{Specs: specs}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// announcedBy are the policies of a fleet.
+func announcedBy(t *testing.T, store promotion.Store) []promotion.Spec {
+	t.Helper()
+	f, err := store.Fleet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Specs
+}
+
+// silence has an instance be heard some time ago.
+func silence(t *testing.T, server *miniredis.Miniredis, id string, ago time.Duration) {
+	t.Helper()
+	if _, err := server.ZAdd("shadowlimit1:{checkout}:heard", float64(time.Now().Add(-ago).UnixMilli()), id); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -58,20 +57,10 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 	_, h := service(t)
 	promoteAll(t, h)
 	store := h.Stages()
-	specs, err := store.Specs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := store.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	specs := announcedBy(t, store)
 
 	spec := &specs[0]
-	beat := promotion.Instance{ID: "b", At: now, Failing: []string{"east"}, Policies: map[string]promotion.Applied{spec.Policy: {}}}
-	if err := store.Beat(t.Context(), beat); err != nil {
-		t.Fatal(err)
-	}
+	tell(t, store, promotion.Instance{ID: "b", Failing: []string{"east"}, Policies: map[string]promotion.Applied{spec.Policy: {}}})
 
 	for _, tt := range []struct {
 		rule, flags string
@@ -84,9 +73,7 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 		{promotion.FailLocal, "--dry-run", exitOK, false, "its share"},
 	} {
 		spec.Store, spec.OnStoreFailure = "east", tt.rule
-		if err := store.Announce(t.Context(), specs); err != nil {
-			t.Fatal(err)
-		}
+		announce(t, store, specs...)
 
 		var out, talk bytes.Buffer
 		args := strings.Fields("rollback writes --reason x " + tt.flags)
@@ -104,21 +91,12 @@ func TestRollbackOfAScriptMakesNoOutage(t *testing.T) {
 	_, h := service(t)
 	promoteAll(t, h)
 	store := h.Stages()
-	specs, err := store.Specs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := store.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	specs := announcedBy(t, store)
 	specs[0].Store, specs[0].OnStoreFailure = "east", promotion.FailDeny
-	beat := promotion.Instance{ID: "b", At: now, Failing: []string{"east"}, Policies: map[string]promotion.Applied{"writes": {}}}
-	if err := errors.Join(store.Announce(t.Context(), specs), store.Beat(t.Context(), beat)); err != nil {
-		t.Fatal(err)
-	}
+	announce(t, store, specs...)
+	tell(t, store, promotion.Instance{ID: "b", Failing: []string{"east"}, Policies: map[string]promotion.Applied{"writes": {}}})
 
-	order := strings.Fields("rollback writes --reason x --timeout 1ms") // instance b applies nothing
+	order := strings.Fields("rollback writes --reason x --timeout 300ms") // instance b applies nothing
 	for _, flags := range [][]string{nil, {"--yes"}} {
 		status, _, talk := shell(t, "", append(order, flags...)...)
 		states, err := store.States(t.Context(), []string{"writes"})
@@ -144,10 +122,7 @@ func TestRollbackOfACompletedPolicyAsksWhereItCouldDeny(t *testing.T) {
 		t.Fatal(talk)
 	}
 	store := h.Stages()
-	specs, err := store.Specs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	specs := announcedBy(t, store)
 
 	const unasked = "store east is not asked"
 	for _, tt := range []struct {
@@ -160,9 +135,7 @@ func TestRollbackOfACompletedPolicyAsksWhereItCouldDeny(t *testing.T) {
 		{promotion.FailDeny, "east", false, false}, // its instances say whether the store answers
 	} {
 		specs[0].Store, specs[0].CandidateStore, specs[0].OnStoreFailure = "east", tt.candidateStore, tt.rule
-		if err := store.Announce(t.Context(), specs); err != nil {
-			t.Fatal(err)
-		}
+		announce(t, store, specs...)
 
 		var out, talk bytes.Buffer
 		flags := "--dry-run"

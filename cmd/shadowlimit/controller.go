@@ -1,18 +1,22 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const controllerDescription = `Judges every policy of a service periodically (--every). It moves the policies with mode:
-automatic; for the others it prints verdicts and alarms. Instances of the service do
-the same, so a controller is needed only where they do not run all the time. Several
-controllers may run at once. An interrupt ends the command.
+const controllerDescription = `Leads a service while no instance of it does: it evaluates every policy, moves those with
+mode: automatic, and prints verdicts and alarms of the others. Instances of the service
+do the same, so a controller is needed only where they do not run all the time. Several
+controllers may run at once: one leads. An interrupt ends the command.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit controller`
@@ -20,46 +24,38 @@ Example, with the variables that "shadowlimit demo --serve" prints:
 func controllerCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "controller",
-		Usage:       "judge policies and move the automatic ones, until interrupted",
+		Usage:       "evaluate policies and move the automatic ones, until interrupted",
 		Description: controllerDescription,
-		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 15 * time.Second, Usage: "`TIME` between two judgements"}),
+		Flags:       fleetFlags(),
 		Action:      withFleet(controllable, func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
 	}
 }
 
-// triggersEvery is how often the rollback triggers are checked between two judgements: harm to
-// clients cannot wait for the next one.
-const triggersEvery = 5 * time.Second
-
-// controllable refuses an invocation with arguments, or without a time between two judgements.
+// controllable refuses an invocation with arguments.
 func controllable(c *cli.Context) error {
 	if c.Args().Present() {
 		return usagef(seeHelp(c), "controller takes no arguments")
 	}
-	if every := c.Duration("every"); every <= 0 {
-		return usagef("such as 15s", "--every %s: want a time above 0", every)
-	}
 	return nil
 }
 
-// control judges and moves policies until it is interrupted.
+// control leads, as far as no other leader does, until it is interrupted.
 func (f *fleet) control(c *cli.Context, std streams) error {
-	every := c.Duration("every")
-	controller := promotion.NewController(f.store, f.ledger, "controller "+actor())
+	// Two controllers of one user are two.
+	id := fmt.Sprintf("controller %s-%08x", actor(), rand.Uint32())
+	leader := promotion.NewLeader(f.store, id, promotion.NewController(f.store, f.ledger, id),
+		func(ctx context.Context, a *promotion.Assessment) (promotion.Details, error) {
+			return status.DetailsOf(ctx, f.ledger, a)
+		})
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context), glanceBudget)
+		defer cancel()
+		_ = leader.Leave(ctx) // else the lease ends by itself
+	}()
+
 	log := &controllerLog{format: f.format, verdicts: map[string]string{}, std: std}
-	for next := time.Now(); ; {
-		var list []promotion.Assessment
-		var moves []promotion.Move
-		var err error
-		if time.Now().Before(next) {
-			moves, err = controller.CheckTriggers(c.Context)
-		} else {
-			next = time.Now().Add(every)
-			list, moves, err = controller.Step(c.Context)
-			if err == nil && len(list) == 0 {
-				log.noPolicies(f.name)
-			}
-		}
+	for {
+		turn, err := leader.Turn(c.Context)
 
 		// An interrupt makes the last call fail, which is no failure.
 		if c.Context.Err() != nil {
@@ -68,23 +64,28 @@ func (f *fleet) control(c *cli.Context, std streams) error {
 		if err != nil {
 			fmt.Fprintf(std.err, "shadowlimit: %v; trying again\n", err)
 		}
-		if err := log.write(list, moves); err != nil {
+		if turn.Evaluated && len(turn.List) == 0 {
+			log.noPolicies(f.name)
+		}
+		log.leads(&turn)
+		if err := log.write(turn.List, turn.Moves); err != nil {
 			return err
 		}
 
 		select {
 		case <-c.Context.Done():
 			return nil
-		case <-time.After(min(triggersEvery, time.Until(next))):
+		case <-time.After(promotion.LeadEvery):
 		}
 	}
 }
 
-// controllerLog prints the moves of a controller, and the verdicts and alarms that are new.
+// controllerLog prints the moves of a leader, and the verdicts and alarms that are new.
 type controllerLog struct {
 	format   format
 	verdicts map[string]string // by policy, as printed last
 	empty    bool              // the missing policies were reported
+	leader   string            // another one, as reported
 	std      streams
 }
 
@@ -94,6 +95,18 @@ func (l *controllerLog) noPolicies(service string) {
 		l.empty = true
 		fmt.Fprintf(l.std.err, "no instance of %q has announced a policy yet\n", service)
 	}
+}
+
+// leads reports that another one leads, and which.
+func (l *controllerLog) leads(t *promotion.Turn) {
+	other := t.Leader
+	if t.Leads {
+		other = ""
+	}
+	if other != l.leader && other != "" {
+		fmt.Fprintf(l.std.err, "%s leads, so this controller waits\n", humanize.Printable(other))
+	}
+	l.leader = other
 }
 
 func (l *controllerLog) write(list []promotion.Assessment, moves []promotion.Move) error {

@@ -3,11 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 func TestDoctor(t *testing.T) {
@@ -16,9 +16,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	now := time.Now().UTC().Format(time.RFC3339Nano)
-	loose := `{"id":"loose","at":"` + now + `","client":["MaxRetries is 3: set -1"],"policies":{"writes":{}}}`
-	server.HSet("shadowlimit1:{checkout}:instances", "loose", loose)
+	tell(t, h.Stages(), promotion.Instance{ID: "loose", Client: []string{"MaxRetries is 3: set -1"}})
 
 	status, out, talk := shell(t, "", "doctor")
 	for _, want := range []string{

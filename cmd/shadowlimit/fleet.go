@@ -154,27 +154,18 @@ func (f *fleet) glance(ctx context.Context, policy string) (a *promotion.Assessm
 	defer cancel()
 
 	a = &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
-	specs, err := f.store.Specs(ctx)
+	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return a, true
 	}
-	for _, spec := range specs {
-		if spec.Policy == policy {
-			a.Spec, announced = spec, true
-		}
+	if spec, there := fleet.Announced(policy); there {
+		a.Spec, announced = spec, true
 	}
+	a.Live, a.Silent = fleet.With(policy)
 
 	// The stage decides what a rollback would change. One that is not known may enforce the candidate.
 	if states, err := f.store.States(ctx, []string{policy}); err == nil {
 		a.State = states[0]
-	}
-
-	now, err := f.store.Now(ctx)
-	if err != nil {
-		return a, announced
-	}
-	if all, err := f.store.Instances(ctx); err == nil {
-		a.Live, a.Silent = promotion.LiveAt(now, policy, all)
 	}
 	return a, announced
 }
@@ -197,13 +188,13 @@ func (f *fleet) unknown(ctx context.Context, policy string, err error) error {
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), glanceBudget)
 	defer cancel()
-	specs, failure := f.store.Specs(ctx)
+	fleet, failure := f.store.Fleet(ctx)
 	if failure != nil {
 		return err
 	}
 
-	announced := make([]promotion.Assessment, len(specs))
-	for i, spec := range specs {
+	announced := make([]promotion.Assessment, len(fleet.Specs))
+	for i, spec := range fleet.Specs {
 		announced[i].Spec = spec
 	}
 	_, err = f.only(policy, announced)
@@ -271,9 +262,6 @@ func refusedMove(policy string, err error) error {
 		return statusf(exitConflict, "%w, and nothing was done: look at status and try again", err)
 	case errors.Is(err, promotion.ErrHold):
 		return statusf(exitNotMet, "%w; end that first: shadowlimit resume %s", err, policy)
-	case errors.Is(err, promotion.ErrSameEpoch):
-		return statusf(exitNotMet, "%w, which is refused again: change a side and deploy the change, or, if the candidate was not at fault: "+
-			"shadowlimit resume %s --force --reason WHY", err, policy)
 	case errors.Is(err, promotion.ErrPressed), errors.Is(err, promotion.ErrNowhere):
 		return statusError{exitNotMet, err}
 	}

@@ -140,7 +140,7 @@ func TestPromoteByOldEvidence(t *testing.T) {
 		}
 
 		list[0].Evidence.Now = list[0].Evidence.Now.Add(-time.Hour)
-		_, err = promoteDo(c.Context, &task{cli: c, fleet: f, assessment: &list[0], order: promotion.Order{Force: c.Bool("force")}})
+		_, err = promoteDo(c.Context, &task{cli: c, fleet: f, assessment: &list[0], order: promotion.Order{}})
 		if err != nil {
 			return refusedMove("writes", err)
 		}
@@ -228,7 +228,6 @@ func TestWholeWayByHand(t *testing.T) {
 		{"top writes --denied", 0, "0 keys denied by the authoritative"},
 		{"top nothing", 1, "no policy"},
 		{"controller x", 2, "no arguments"},
-		{"controller --every 0s", 2, "above 0"},
 	}
 
 	for _, step := range steps {
@@ -245,16 +244,17 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	beat := func(id string, age time.Duration, fields string) {
-		at := time.Now().Add(-age).UTC().Format(time.RFC3339Nano)
-		server.HSet("shadowlimit1:{checkout}:instances", id, `{"id":"`+id+`","at":"`+at+`",`+fields+`}`)
+	has := func(id, fingerprint string, term int64) {
+		v := promotion.Version{Term: term, Seq: 1}
+		tell(t, h.Stages(), promotion.Instance{ID: id, Policies: map[string]promotion.Applied{"writes": {Version: v, Fingerprint: fingerprint}}})
 	}
-	beat("stuck", -10*time.Second, `"policies":{"writes":{"version":{"Term":1,"Seq":1}}}`)
-	beat("old", -10*time.Second, `"policies":{"writes":{"epoch":"another","version":{"Term":2,"Seq":1}}}`)
-	beat("gone", time.Minute, `"policies":{"writes":{}}`)
+	has("stuck", "", 1)
+	has("old", "another", time.Now().Unix()+100)
+	has("gone", "", 1)
+	silence(t, server, "gone", time.Minute)
 
 	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "2s")
-	wanted := []string{"1 of 3 applied", "NOT REACHED: gone", ": old", "not applied by stuck"}
+	wanted := []string{"1 of 4 applied", "NOT REACHED: gone", ": old", "not applied by old, stuck"}
 	missing := firstMissing(out+talk, wanted)
 	if status != exitTimeout || missing != "" {
 		t.Errorf("status %d, no %q:\n%s%s", status, missing, out, talk)
@@ -274,14 +274,11 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 
 	store := promotion.NewRedisStore(client, "checkout")
 	beat := func(v promotion.Version) {
-		applied := map[string]promotion.Applied{"writes": {Version: v, Epoch: "e"}}
-		i := promotion.Instance{ID: "a", At: time.Now(), Policies: applied}
-		if err := store.Beat(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+		applied := map[string]promotion.Applied{"writes": {Version: v, Fingerprint: "e"}}
+		tell(t, store, promotion.Instance{ID: "a", Policies: applied})
 	}
 
-	if err := promotion.Begin(t.Context(), store, "writes", "e", "test"); err != nil {
+	if err := promotion.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
 	beat(promotion.Version{Term: 1, Seq: 1})
@@ -314,13 +311,17 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	}
 
 	server.SetError("LOADING Redis is loading the dataset in memory")
-	server.Del("shadowlimit1:{checkout:writes}:state")
+	server.Del("shadowlimit1:{checkout}:states")
 	server.SetError("")
 	if !stored() {
 		t.Error("the rollback is not stored again")
 	}
 
-	beat(promotion.Version{Term: 2, Seq: 1})
+	states, err := store.States(t.Context(), []string{"writes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat(states[0].Version)
 	if <-done; status != 0 || !strings.Contains(out, "1/1 applied") {
 		t.Errorf("status %d:\n%s%s", status, out, talk)
 	}
@@ -337,16 +338,14 @@ func TestRollbackWaitsForInstancesThatCouldNotReport(t *testing.T) {
 	defer client.Close()
 
 	store := promotion.NewRedisStore(client, "checkout")
-	beat := func(at time.Time, v promotion.Version) {
-		i := promotion.Instance{ID: "a", At: at, Policies: map[string]promotion.Applied{"writes": {Version: v, Epoch: "e"}}}
-		if err := store.Beat(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
+	beat := func(v promotion.Version) {
+		tell(t, store, promotion.Instance{ID: "a", Policies: map[string]promotion.Applied{"writes": {Version: v, Fingerprint: "e"}}})
 	}
-	if err := promotion.Begin(t.Context(), store, "writes", "e", "test"); err != nil {
+	if err := promotion.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
-	beat(time.Now().Add(-time.Minute), promotion.Version{Term: 1, Seq: 1})
+	beat(promotion.Version{Term: 1, Seq: 1})
+	silence(t, server, "a", time.Minute)
 
 	said, talk := io.Pipe()
 	var out bytes.Buffer
@@ -361,7 +360,11 @@ func TestRollbackWaitsForInstancesThatCouldNotReport(t *testing.T) {
 	lines := bufio.NewScanner(said)
 	for lines.Scan() && !strings.Contains(lines.Text(), "waiting up to 15s") {
 	}
-	beat(time.Now(), promotion.Version{Term: 2, Seq: 1})
+	states, err := store.States(t.Context(), []string{"writes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat(states[0].Version)
 	rest, err := io.ReadAll(said)
 	if got := <-status; err != nil || got != exitOK || !strings.Contains(out.String(), "1/1 applied") || len(rest) > 0 {
 		t.Errorf("status %d, %v:\n%s%s", got, err, &out, rest)
@@ -383,7 +386,7 @@ func TestControllerPromotesAndSays(t *testing.T) {
 	defer cancel()
 
 	var out, talk strings.Builder
-	status := run(ctx, []string{"controller", "--every", "50ms"}, streams{strings.NewReader(""), &out, &talk})
+	status := run(ctx, []string{"controller"}, streams{strings.NewReader(""), &out, &talk})
 	if status != 0 || strings.Count(out.String(), "the gate says") != 1 {
 		t.Errorf("status %d:\n%s%s", status, out.String(), talk.String())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -79,7 +78,7 @@ func forgetAction(c *cli.Context, f *fleet, std streams) error {
 
 // kept returns the stored things of a policy, or an error if that is nothing.
 func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
-	specs, err := f.store.Specs(ctx)
+	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +90,10 @@ func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
 	// An entry that cannot be read is to be removed, too.
 	history, _ := f.store.History(ctx, policy)
 	s := states[0]
+	_, announced := fleet.Announced(policy)
 	kept := &forgotten{
 		Policy: policy, Stage: string(s.Stage), Term: s.Term, Seq: s.Seq, Changes: len(history), state: s,
-		Announced: slices.ContainsFunc(specs, func(s promotion.Spec) bool { return s.Policy == policy }),
+		Announced: announced,
 	}
 	if !kept.Announced && s.Stage == "" && len(history) == 0 {
 		return nil, fmt.Errorf("%s has no policy %q: nothing is kept of it", f.name, policy)
@@ -104,16 +104,11 @@ func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
 // refuseLive refuses a policy that a live instance has: it would write the policy again within a
 // second, and lose its history. An instance that is silent would do so if it comes back.
 func (f *fleet) refuseLive(ctx context.Context, policy string, std streams) error {
-	now, err := f.store.Now(ctx)
+	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := f.store.Instances(ctx)
-	if err != nil {
-		return err
-	}
-
-	live, silent := promotion.LiveAt(now, policy, all)
+	live, silent := fleet.With(policy)
 	if len(live) > 0 {
 		return statusf(exitNotMet, "not forgotten: still on %s: take the policy out of the policy file first, or stop the service",
 			namesOf(live))

@@ -18,13 +18,11 @@ func TestForget(t *testing.T) {
 	}
 	at := time.Now().UTC()
 	state := promotion.State{
-		Version: promotion.Version{Term: 1, Seq: 1}, Stage: promotion.Shadow, Epoch: "e", From: "new",
+		Version: promotion.Version{Term: 1, Seq: 1}, Stage: promotion.Shadow, Fingerprint: "e", From: "new",
 		Since: at, StageAt: at, At: at,
 	}
-	spec := promotion.Spec{Policy: "removed", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
-	if err := h.Stages().Announce(t.Context(), []promotion.Spec{spec}); err != nil {
-		t.Fatal(err)
-	}
+	spec := promotion.Spec{Policy: "removed", Fingerprint: "e", Config: promotion.Config{}.WithDefaults()}
+	announce(t, h.Stages(), spec)
 	if err := h.Stages().Put(t.Context(), "removed", state, promotion.Condition{}); err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +54,9 @@ func TestForget(t *testing.T) {
 	}
 
 	// An instance that is silent and has not left may come back: it is named.
-	gone := `{"id":"gone","at":"` + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano) + `","policies":{"old":{}}}`
-	server.HSet("shadowlimit1:{checkout}:instances", "gone", gone)
-	if err := h.Stages().Announce(t.Context(), []promotion.Spec{{Policy: "old"}}); err != nil {
-		t.Fatal(err)
-	}
+	tell(t, h.Stages(), promotion.Instance{ID: "gone", Policies: map[string]promotion.Applied{"old": {}}})
+	silence(t, server, "gone", time.Minute)
+	announce(t, h.Stages(), promotion.Spec{Policy: "old"})
 	if status, out, talk := shell(t, "", "forget", "old"); status != 0 || !strings.Contains(talk, "from gone") {
 		t.Errorf("status %d: %s%s", status, out, talk)
 	}

@@ -39,17 +39,17 @@ type historyReport struct {
 
 // transition is one entry of the audit trail.
 type transition struct {
-	At      time.Time `json:"at"`
-	Term    int64     `json:"term"`
-	Seq     int64     `json:"seq"`
-	From    string    `json:"from"`
-	To      string    `json:"to"`
-	Stage   string    `json:"stage"`
-	Percent float64   `json:"percent"`
-	Hold    bool      `json:"hold"`
-	Epoch   string    `json:"epoch"`
-	Actor   string    `json:"actor"`
-	Reason  string    `json:"reason"`
+	At          time.Time `json:"at"`
+	Term        int64     `json:"term"`
+	Seq         int64     `json:"seq"`
+	From        string    `json:"from"`
+	To          string    `json:"to"`
+	Stage       string    `json:"stage"`
+	Percent     float64   `json:"percent"`
+	Hold        bool      `json:"hold"`
+	Fingerprint string    `json:"fingerprint"`
+	Actor       string    `json:"actor"`
+	Reason      string    `json:"reason"`
 	// Evidence is the gate's verdict at that time, in short.
 	Evidence string `json:"evidence,omitempty"`
 }
@@ -96,7 +96,7 @@ func transitions(states []promotion.State) []transition {
 func transitionOf(s *promotion.State) transition {
 	return transition{
 		At: s.At, Term: s.Term, Seq: s.Seq, From: s.From, To: s.Describe(), Stage: string(s.Stage), Percent: s.Percent,
-		Hold: s.Hold, Epoch: s.Epoch, Actor: s.Actor, Reason: s.Reason, Evidence: s.Evidence,
+		Hold: s.Hold, Fingerprint: s.Fingerprint, Actor: s.Actor, Reason: s.Reason, Evidence: s.Evidence,
 	}
 }
 

@@ -28,7 +28,7 @@ func TestHistorySaysWhatIsNotKept(t *testing.T) {
 
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { client.Close() })
-	if err := client.XTrimMaxLen(t.Context(), "shadowlimit1:{checkout:writes}:audit", 1).Err(); err != nil {
+	if err := client.XTrimMaxLen(t.Context(), "shadowlimit1:{checkout}:audit:writes", 1).Err(); err != nil {
 		t.Fatal(err)
 	}
 	_, text, _ = shell(t, "", "history", "writes")

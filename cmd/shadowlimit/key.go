@@ -108,7 +108,7 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 // announced reports whether a policy is the announced one as far as placing its keys goes. The
 // expressions are not announced, so these may differ all the same.
 func announced(p *policies.Policy, spec *promotion.Spec) bool {
-	return p.Epoch() == spec.Epoch && p.DeclaresFirst() == spec.First
+	return p.Epoch() == spec.Fingerprint && p.DeclaresFirst() == spec.First
 }
 
 // keyReport is the contract of key -o json.
@@ -153,7 +153,7 @@ func (r *keyReport) enforce(service string, a *promotion.Assessment) {
 	r.Stage, r.version = a.State.Describe(), a.State.Version.String()
 
 	enforced := func(first bool) string {
-		return a.State.Enforced(a.State.Epoch, divergence.Position{Hash: hash, First: first}).String()
+		return a.State.Enforced(a.State.Fingerprint, divergence.Position{Hash: hash, First: first}).String()
 	}
 	if r.Place == "" && enforced(true) != enforced(false) {
 		r.Why = "the policy file declares keys that are first: give it, --config FILE"

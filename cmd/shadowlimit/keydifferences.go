@@ -34,10 +34,11 @@ type keyCounts struct {
 }
 
 func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key string) (d keyDifferences, err error) {
-	now, err := f.store.Now(ctx)
+	heard, err := f.store.Heartbeat(ctx, promotion.Heartbeat{})
 	if err != nil {
 		return d, err
 	}
+	now := heard.Now
 
 	// Evidence of before is of another comparison.
 	since := now.Add(-divergence.HoursPerDay * time.Hour)

@@ -65,6 +65,9 @@ type task struct {
 
 func (t *task) policy() string { return t.assessment.Spec.Policy }
 
+// forced reports whether the order overrules what forbids it.
+func (t *task) forced() bool { return t.cli.Bool("force") }
+
 func (m move) action(std streams) cli.ActionFunc {
 	return m.checked(withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }))
 }
@@ -120,11 +123,10 @@ func (m move) orderOf(c *cli.Context) (promotion.Order, error) {
 	o := promotion.Order{
 		Actor:  actor(),
 		Reason: strings.TrimSpace(c.String("reason")),
-		Force:  c.Bool("force"),
 		DryRun: c.Bool("dry-run"),
 	}
 	switch {
-	case o.Reason == "" && (m.needsReason || o.Force):
+	case o.Reason == "" && (m.needsReason || c.Bool("force")):
 		const hint = "say why, for the readers of the audit trail: --reason TEXT"
 		return o, usagef(hint, "%s needs a reason", c.Command.Name)
 	case c.Duration("timeout") <= 0:
@@ -191,13 +193,13 @@ func (m move) confirmed(t *task, moves string, std streams) error {
 	mayDeny := m.ignoresEvidence && t.assessment.RollbackMayDeny()
 
 	// A script cannot be asked. A rollback from one would make the outage that its own output warns of.
-	if _, person := keyboard(std); mayDeny && !person && !t.order.Force {
+	if _, person := keyboard(std); mayDeny && !person && !t.forced() {
 		return statusf(exitNotMet, "%s is not rolled back, because every request could be denied: see above. There is no terminal to ask at; "+
 			"to roll back all the same: --force", humanize.Printable(t.policy()))
 	}
 
 	// A forced move has overruled the gate, so a typing error must not be enough for it.
-	overruled := t.order.Force && !m.ignoresEvidence
+	overruled := t.forced() && !m.ignoresEvidence
 	if !mayDeny && !overruled && !m.dangerous || t.cli.Bool("yes") {
 		return nil
 	}
@@ -216,7 +218,7 @@ func (m move) plan(t *task) (promotion.State, error) {
 		return next, refusedMove(t.policy(), err)
 	}
 
-	if m.check != nil && !t.order.Force {
+	if m.check != nil && !t.forced() {
 		if err := m.check(t.assessment); err != nil {
 			return next, statusError{exitNotMet, err}
 		}
@@ -234,7 +236,7 @@ func noteEarlierMove(t *task, s promotion.State, std streams) bool {
 	// No order has led to it, and no instance enforces the candidate by it.
 	if s.Unreadable() {
 		fmt.Fprintf(std.err, "%s: %s, which every instance takes for %s, and nothing was stored: to begin again, "+
-			"shadowlimit resume %s --force --reason WHY\n", t.policy(), s.Reason, s.Describe(), humanize.ShellWord(t.policy()))
+			"shadowlimit resume %s --reason WHY\n", t.policy(), s.Reason, s.Describe(), humanize.ShellWord(t.policy()))
 		return true
 	}
 	fmt.Fprintf(std.err, "%s was %s already, by %s: %s\n",

@@ -111,10 +111,10 @@ func TestRollbackToAReplica(t *testing.T) {
 func TestRollbackOfAnUnreadableState(t *testing.T) {
 	server, h := service(t)
 	promoteAll(t, h)
-	server.HSet("shadowlimit1:{checkout:writes}:state", "state", "garbage")
+	server.HSet("shadowlimit1:{checkout}:states", "writes", "garbage")
 
 	_, _, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--dry-run")
-	want := []string{"writes: ", "rolled_back (hold)", "nothing was stored", "shadowlimit resume writes --force --reason WHY\n"}
+	want := []string{"writes: ", "rolled_back (hold)", "nothing was stored", "shadowlimit resume writes --reason WHY\n"}
 	if missing := firstMissing(talk, want); missing != "" {
 		t.Errorf("no %q in %q", missing, talk)
 	}

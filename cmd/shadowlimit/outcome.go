@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -21,10 +22,10 @@ type outcome struct {
 	Hold    bool     `json:"hold"`
 	Term    int64    `json:"term"`
 	Seq     int64    `json:"seq"`
-	Applied []string `json:"applied"` // live instances of its epoch that have applied the state
+	Applied []string `json:"applied"` // live instances of its fingerprint that have applied the state
 	Missing []string `json:"missing"` // live instances that have not
 	Silent  []string `json:"silent"`  // instances without a recent report: gone, or cut off
-	Other   []string `json:"other"`   // live instances of another epoch
+	Other   []string `json:"other"`   // live instances of another fingerprint
 	Seconds float64  `json:"seconds"`
 
 	state   promotion.State
@@ -93,20 +94,10 @@ func (o *outcome) warnOfSilent(std streams) {
 	}
 }
 
-// poll asks which instances have applied the state, and keeps a rollback from being lost.
+// poll asks which instances have applied the state.
 func (o *outcome) poll(ctx context.Context, f *fleet) (complete bool, err error) {
 	if err := o.ask(ctx, f); err != nil {
 		return false, err
-	}
-
-	// A failover may have lost the rollback. If it had to be stored again, under another version,
-	// the answers were about the old one.
-	if o.state.Stage == promotion.RolledBack {
-		before := o.state.Version
-		o.state, err = promotion.EnsureRollback(ctx, f.store, o.Policy, o.state, o.ordered, o.order)
-		if err != nil || o.state.Version != before {
-			return false, err
-		}
 	}
 
 	o.Seconds = time.Since(o.start).Seconds()
@@ -132,11 +123,7 @@ func (o *outcome) timedOut(err error, format format, std streams) error {
 
 // ask finds out which instances have applied the state.
 func (o *outcome) ask(ctx context.Context, f *fleet) error {
-	now, err := f.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := f.store.Instances(ctx)
+	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,11 +134,18 @@ func (o *outcome) ask(ctx context.Context, f *fleet) error {
 		return err
 	}
 
-	o.asked = now
-	if o.ordered.IsZero() {
-		o.ordered = now
+	// A failover may have lost a rollback before any instance heard of it. One who knows stores it again.
+	if o.state.Stage == promotion.RolledBack && o.state.Supersedes(stored[0]) {
+		if err := f.store.Put(ctx, o.Policy, o.state, promotion.Condition{}); err != nil && !errors.Is(err, promotion.ErrConflict) {
+			return err
+		}
 	}
-	live, silent := promotion.LiveAt(now, o.Policy, all)
+
+	o.asked = fleet.Now
+	if o.ordered.IsZero() {
+		o.ordered = fleet.Now
+	}
+	live, silent := fleet.With(o.Policy)
 	o.sort(live, silent, stored[0].Version)
 	return nil
 }
@@ -162,12 +156,12 @@ func (o *outcome) sort(live, silent []promotion.Instance, stored promotion.Versi
 	o.Applied, o.Missing, o.Silent, o.Other = []string{}, []string{}, []string{}, []string{}
 	for _, i := range live {
 		has := i.Policies[o.Policy]
-		other := has.Epoch != o.state.Epoch
+		other := has.Fingerprint != o.state.Fingerprint
 		if other {
 			o.Other = append(o.Other, i.ID)
 		}
 
-		// One of another epoch has to hear of the state too, but does not follow it.
+		// One of another fingerprint has to hear of the state too, but does not follow it.
 		switch {
 		case has.Version.Before(o.state.Version) || stored.Before(has.Version):
 			o.Missing = append(o.Missing, i.ID)
@@ -198,7 +192,7 @@ func (o *outcome) writeText(out io.Writer) error {
 	switch {
 	case o.ordered.IsZero(): // no poll has succeeded
 	case live == 0 && len(o.Other) > 0:
-		fmt.Fprintln(out, "no live instance is of this epoch: none follows this stage")
+		fmt.Fprintln(out, "no live instance has this fingerprint: none follows this stage")
 	case live == 0:
 		fmt.Fprintln(out, "no instance is live: instances apply it when they start")
 	case len(lost) > 0:
@@ -217,7 +211,7 @@ func (o *outcome) writeText(out io.Writer) error {
 	}{
 		{"not applied", o.Missing},
 		{"silent, has not left", o.Silent[len(lost):]},
-		{"of another epoch, does not follow this stage (it enforces its authoritative, or a candidate that it has completed)", o.Other},
+		{"of another fingerprint, does not follow this stage (it enforces its authoritative, or a candidate that it has completed)", o.Other},
 	} {
 		for _, id := range list.ids {
 			fmt.Fprintf(out, "  %s: %s\n", list.what, humanize.Printable(id))

@@ -98,7 +98,7 @@ func promoteDo(ctx context.Context, t *task) (promotion.State, error) {
 	o.Evidence = a.Gate.Brief()
 
 	// A command that was stopped at its terminal must not act on what it knew then. A forced step does not depend on it.
-	if !o.Force {
+	if !t.forced() {
 		o.AsOf = a.Evidence.Now
 	}
 	return promotion.Advance(ctx, t.fleet.store, t.policy(), step, o)

@@ -9,11 +9,10 @@ import (
 )
 
 const resumeDescription = `Ends a hold. After a rollback the policy returns to shadow and its evidence starts
-again. It must then compare something else than the policy that was rolled back, or
-be forced. It is refused while a red button is pressed on a live instance.
+again. It is refused while a red button is pressed on a live instance.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
-  shadowlimit resume per-client --force --reason "it was not the limiter"   # after a rollback
+  shadowlimit resume per-client --reason "it was not the limiter"   # after a rollback
   shadowlimit resume per-client --reason "incident over"                    # after a pause`
 
 func resumeCommand(std streams) *cli.Command {
@@ -26,9 +25,7 @@ func resumeCommand(std streams) *cli.Command {
 		Usage:       "end a policy's hold",
 		ArgsUsage:   "POLICY",
 		Description: resumeDescription,
-		Flags: m.flags(
-			&cli.BoolFlag{Name: "force", Usage: "return to shadow although nothing has changed since the rollback"},
-		),
-		Action: m.action(std),
+		Flags:       m.flags(),
+		Action:      m.action(std),
 	}
 }

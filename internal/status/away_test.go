@@ -87,7 +87,7 @@ func TestEnforcedNamesInstancesOfAnotherEpoch(t *testing.T) {
 	} {
 		a := assessed(stage, func(a *promotion.Assessment) {
 			applied := a.Live[0].Policies["writes"]
-			applied.Epoch = "another"
+			applied.Fingerprint = "another"
 			a.Live = append(a.Live, promotion.Instance{ID: "odd", At: now, Policies: map[string]promotion.Applied{"writes": applied}})
 		})
 		p := reportOf(t, a)

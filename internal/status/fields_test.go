@@ -17,13 +17,13 @@ import (
 // shownElsewhere are the fields of a policy that a form of the report leaves out, with the reason.
 var shownElsewhere = map[string]map[string]string{
 	"WriteText": {
-		"Epoch":     "a hash: no operator compares it by eye, and instances of another epoch have a note",
-		"HarmScore": "at 12 it is the alarm, which the text shows; the page has room for the number",
-		"JudgedAge": "in the words of the line that names the judge",
+		"Fingerprint": "a hash: no operator compares it by eye, and instances of another epoch have a note",
+		"HarmScore":   "at 12 it is the alarm, which the text shows; the page has room for the number",
+		"JudgedAge":   "in the words of the line that names the leader",
 	},
 	"the page": {
-		"Epoch":     "a hash: no operator compares it by eye, and instances of another epoch have a note",
-		"JudgedAge": "in the words of the line that names the judge",
+		"Fingerprint": "a hash: no operator compares it by eye, and instances of another epoch have a note",
+		"JudgedAge":   "in the words of the line that names the leader",
 	},
 }
 
@@ -202,7 +202,7 @@ func TestPeopleSeeEveryOtherFieldOfAPolicy(t *testing.T) {
 
 // notReported are the fields of a Spec that policyOf does not carry to the report, with the reason.
 var notReported = map[string]string{
-	"Epoch":                "Epoch is the state's: a Spec of another one has been announced and is not in use yet",
+	"Fingerprint":          "Fingerprint is the state's: a Spec of another one has been announced and is not in use yet",
 	"Config.MinDenials":    "Gate.Reason says how many are missing",
 	"Config.MinDeniedKeys": "Gate.Reason says how many are missing",
 	"Config.Soak":          "Gate.Reason says how much clean time is missing",
@@ -263,7 +263,7 @@ func change(t *testing.T, f reflect.Value) {
 func TestEveryFieldOfASpecReachesTheReport(t *testing.T) {
 	here := func() promotion.Assessment {
 		a := goldenAssessment()
-		a.Judge = "" // another instance's series are as they were published
+		a.Leader = "" // another instance's series are as they were published
 		return a
 	}
 	before := reportOf(t, here())
@@ -313,8 +313,8 @@ var notInLine = map[string]string{
 	"Authoritative": "a policy has one line: the page has room for the sides",
 	"Candidate":     "a policy has one line: the page has room for the sides",
 	"Levels":        "a policy has one line: the page has room for them",
-	"Epoch":         "OtherFile says it in a sentence above the lines",
-	"FleetEpoch":    "OtherFile says it in a sentence above the lines",
+	"Fingerprint":   "OtherFile says it in a sentence above the lines",
+	"Stored":        "OtherFile says it in a sentence above the lines",
 }
 
 // A field that is added for an outage is in the line of ?format=text, too, or a row says why not.

@@ -58,9 +58,9 @@ type Enforcement struct {
 	StoreAway string `json:"store_away,omitempty"`
 	// Levels say how much of the limits of adaptive sides holds on this instance; "" without one.
 	Levels string `json:"levels,omitempty"`
-	// Epoch is what the instance compares, and FleetEpoch what the fleet does, where that is another; else both are "".
-	Epoch      string `json:"epoch,omitempty"`
-	FleetEpoch string `json:"fleet_epoch,omitempty"`
+	// Fingerprint is what the instance compares, and Stored what the fleet does, where that is another; else both are "".
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Stored      string `json:"stored,omitempty"`
 }
 
 // current is the JSON form of an answer of now. What the instance knows comes first: the report has a thousand lines.
@@ -179,10 +179,10 @@ func (e *Enforcement) text() string {
 
 // Urgent reports whether the instance knows of something that the fleet's report may not show.
 func (h *Here) Urgent() bool {
-	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreAway != "" || e.FleetEpoch != "" })
+	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreAway != "" || e.Stored != "" })
 }
 
-// anotherFile begins the sentences about an instance of another epoch.
+// anotherFile begins the sentences about an instance with another fingerprint.
 const anotherFile = "THIS INSTANCE HAS ANOTHER POLICY FILE"
 
 // OtherFile says of each policy whose fleet compares something else what the instance enforces, and that the fleet's report is
@@ -194,17 +194,17 @@ func (h *Here) OtherFile() (list []string) {
 	}
 	for i := range h.Policies {
 		e := &h.Policies[i]
-		if e.FleetEpoch == "" {
+		if e.Stored == "" {
 			continue
 		}
 
-		// An instance that has completed its own epoch goes on with that candidate.
+		// An instance that has completed its own migration goes on with that candidate.
 		side := "authoritative " + e.Authoritative
 		if e.Enforced != algorithms.Authoritative.String() {
 			side = "candidate " + e.Candidate + ", which it has completed,"
 		}
-		list = append(list, fmt.Sprintf("(%spolicy %s: epoch %s; the fleet compares %s). It enforces the %s for every key. "+
-			"The fleet's stage, evidence and next step are not about this instance.", file, e.Policy, e.Epoch, e.FleetEpoch, side))
+		list = append(list, fmt.Sprintf("(%spolicy %s: fingerprint %s; the fleet compares %s). It enforces the %s for every key. "+
+			"The fleet's stage, evidence and next step are not about this instance.", file, e.Policy, e.Fingerprint, e.Stored, side))
 	}
 	return list
 }

@@ -69,11 +69,11 @@ func stepOf(a *promotion.Assessment) string {
 		return answerHold(a)
 
 	case len(a.Evidence.OtherEpoch) > 0:
-		return otherEpochs(a) + onHold(a) + besides(a)
+		return otherFingerprints(a) + onHold(a) + besides(a)
 
-	case a.State.Stage == promotion.RolledBack && a.State.Failed():
-		return "change a side and deploy the change, then: " + command(a, "resume", "") +
-			"; if the candidate was not at fault: " + command(a, "resume", " --force"+withReason)
+	case a.State.Stage == promotion.RolledBack:
+		return "change a side and deploy the change, which begins in shadow" +
+			"; if the candidate was not at fault: " + command(a, "resume", withReason)
 
 	case a.State.Hold && a.Alarm.Level == gate.Hold:
 		return answerHold(a) + besides(a)
@@ -134,7 +134,7 @@ func keysOf(a *promotion.Assessment) string {
 
 // onHold returns how a hold ends, behind another step. The hold of a rollback ends by other rules, which stepOf names.
 func onHold(a *promotion.Assessment) string {
-	if !a.State.Hold || a.State.Stage == promotion.RolledBack && a.State.Failed() {
+	if !a.State.Hold || a.State.Stage == promotion.RolledBack {
 		return ""
 	}
 	if a.State.HeldForHealth {
@@ -150,29 +150,29 @@ func afterPass(a *promotion.Assessment) string {
 	case a.State.Stage == promotion.Canary && a.Evidence.Now.Before(dwelt):
 		dwell := fmt.Sprintf("wait until %s: the canary at %g %% has to dwell until then", instant(dwelt), a.State.Percent)
 		if a.Spec.Config.Automatic {
-			dwell += "; after that, " + byController(a, dwelt)
+			dwell += "; after that, " + byLeader(a, dwelt)
 		}
 		return dwell
 
 	case a.Spec.Config.Automatic:
-		return "none: " + byController(a, a.Evidence.Now)
+		return "none: " + byLeader(a, a.Evidence.Now)
 	}
 
 	return command(a, "promote", withReason)
 }
 
-// byController says when a controller takes the step that is due from an instant on.
-func byController(a *promotion.Assessment, from time.Time) string {
+// byLeader says when the leader takes the step that is due from an instant on.
+func byLeader(a *promotion.Assessment, from time.Time) string {
 	window := a.Spec.Config.Change
 
 	switch at, ok := window.NextOpen(from); {
 	case !ok:
-		return fmt.Sprintf("a controller takes the next step within the change window, "+
+		return fmt.Sprintf("the leader takes the next step within the change window, "+
 			"which does not open within two weeks: check its days, its times, and its zone %q on this machine", window.Zone)
 	case at.Equal(from):
-		return "a controller takes the next step within a minute, because the change window is open"
+		return "the leader takes the next step within a minute, because the change window is open"
 	default:
-		return "a controller takes the next step when the change window opens at " + instant(at)
+		return "the leader takes the next step when the change window opens at " + instant(at)
 	}
 }
 

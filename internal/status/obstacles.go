@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -19,9 +18,9 @@ type remedy struct {
 // remedies has every kind of obstacle that does not end by waiting, each before the ones that it may cause.
 var remedies = []remedy{
 	{kinds(gate.Unreadable), always("check whether the Redis of the evidence answers: shadowlimit doctor")},
-	{kinds(gate.Thresholds), func(a *promotion.Assessment, _ []gate.Obstacle) string { return startEpoch(a) }},
+	{kinds(gate.Thresholds), func(a *promotion.Assessment, _ []gate.Obstacle) string { return startFingerprint(a) }},
 	{kinds(gate.RedButton), released},
-	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherEpochs(a) }},
+	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherFingerprints(a) }},
 	{kinds(gate.NoInstance), always("no instance is live: start the service or check its Redis")},
 	{kinds(gate.NothingCompared), always("nothing has been compared yet: send traffic that the policy matches; " +
 		"instances write what they saw every 5 to 15 s")},
@@ -69,16 +68,16 @@ func towardsPass(a *promotion.Assessment) string {
 // promotion.Assessment: "" if only a pressed red button is in the way.
 func towardsVerdict(a *promotion.Assessment) string {
 	switch {
-	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
-		return startEpoch(a)
+	case a.Spec.Fingerprint != a.State.Fingerprint && a.State.Fingerprint != "":
+		return startFingerprint(a)
 	case len(a.Pressed()) > 0:
 		return ""
 	}
 	return "start an instance that has this policy"
 }
 
-func startEpoch(a *promotion.Assessment) string {
-	return "finish the deployment, or start an instance of epoch " + a.State.Epoch + ", which is stored"
+func startFingerprint(a *promotion.Assessment) string {
+	return "finish the deployment, or start an instance of fingerprint " + a.State.Fingerprint + ", which is stored"
 }
 
 // besides returns the obstacles behind a more urgent step, which the caller has named.
@@ -159,29 +158,34 @@ func actionsOf(a *promotion.Assessment, obstacles []gate.Obstacle) (list []strin
 	return list
 }
 
-// otherEpochs says which epoch will be compared, and what to do to have it so.
-func otherEpochs(a *promotion.Assessment) string {
-	v := &a.Votes
-	runs := "another epoch runs on " + firstOf(a.Evidence.OtherEpoch)
-	switch {
-	// The new file's epoch would begin in shadow, and clients would get another limiter than now.
-	case v.Ahead == "" && a.State.Exposed():
-		return "undo the deployment: put the fleet's policy file back (if it is finished instead, the policy begins in shadow): " + runs
-	case v.Ahead == "":
-		return "finish the deployment or undo it: " + runs
+// otherFingerprints says what instances wait for that serve another fingerprint than the stored one.
+func otherFingerprints(a *promotion.Assessment) string {
+	runs := "another fingerprint is served by " + firstOf(a.Evidence.OtherEpoch)
+	if n := a.Next; n != nil {
+		when := "wait until " + instant(n.At)
+		if a.Looked().After(n.At) {
+			when = "look again in 15 s"
+		}
+		return fmt.Sprintf("%s: %s, and %s (generation %d) takes over then", when, runs, n.Fingerprint, n.Generation)
+	}
 
-	// The count of the votes may be a few seconds older than the state.
-	case v.Ahead == a.State.Epoch:
-		return "epoch " + v.Ahead + ", which most instances compare, has taken over: finish the deployment, or, to get the former stage back, " +
-			"deploy the former file again within an hour; " + runs
-	case v.Older:
-		return "if the deployment was undone: " + command(a, "adopt", withReason) + "; if not, deploy the file of generation " +
-			strconv.FormatInt(a.State.Generation, 10) + " again: " + runs + ", of a smaller one, and most instances have it"
+	var holders []string
+	for _, i := range a.Live {
+		if !i.Idle && i.Policies[a.Spec.Policy].Fingerprint == a.State.Fingerprint {
+			holders = append(holders, i.ID)
+		}
 	}
-	if at := v.TakesOverAt(); a.Looked().After(at) {
-		return "look again in 15 s: most instances compare epoch " + v.Ahead + ", which was to take over at " + instant(at)
+	if len(holders) == 0 {
+		return "look again in 15 s: " + runs + ", and the stored one is served nowhere"
 	}
-	return "wait until " + instant(v.TakesOverAt()) + ": most instances compare epoch " + v.Ahead + ", which takes over then"
+
+	// The other file would begin in shadow, and clients would get another limiter than now.
+	finish := "finish the deployment or undo it"
+	if a.State.Exposed() {
+		finish = "undo the deployment: put the fleet's policy file back (if it is finished instead, the policy begins in shadow)"
+	}
+	return finish + ": " + runs + ", and waits while the stored one is served by " + firstOf(holders) + "; to have the other one at once: " +
+		command(a, "adopt", withReason)
 }
 
 func uncovered(a *promotion.Assessment, _ []gate.Obstacle) string {

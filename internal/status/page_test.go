@@ -157,7 +157,7 @@ func goldenAssessment() promotion.Assessment {
 		a.Evidence.History.Distinct[divergence.KeysNewlyDenied] = 66
 		a.Evidence.History.Distinct[divergence.KeysNewlyAllowed] = 5
 
-		a.Judge, a.LookedAt = "instance-j", now.Add(12*time.Second)
+		a.Leader, a.LookedAt = "instance-j", now.Add(12*time.Second)
 		a.Details = &promotion.Details{Series: gate.Series(a.Spec.Config.Config, a.Evidence)}
 	})
 }
@@ -320,21 +320,21 @@ func TestPageBoundsInstances(t *testing.T) {
 
 // An instance that follows no stage is not waited for, and one that is silent is, whatever it followed.
 func TestInstancesAreCountedByWhatTheyFollow(t *testing.T) {
-	p := status.Policy{Epoch: "e", Term: 2, Seq: 1}
-	own := status.Instance{ID: "i", Epoch: "e", Applied: "2.1", Live: true}
+	p := status.Policy{Fingerprint: "e", Term: 2, Seq: 1}
+	own := status.Instance{ID: "i", Fingerprint: "e", Applied: "2.1", Live: true}
 	pressed, other, late, silent := own, own, own, own
 	pressed.RedButton = true
-	other.Epoch, other.Applied = "f", "1.1"
+	other.Fingerprint, other.Applied = "f", "1.1"
 	late.Applied = "1.9"
-	silent.Epoch, silent.Live = "f", false
+	silent.Fingerprint, silent.Live = "f", false
 
 	for want, list := range map[string][]status.Instance{
-		`^2 of 2 live and at 2\.1$`:                               {own, own},
-		`^1 of 1 live and at 2\.1; .*epoch: 1$`:                   {own, other},
-		`^2 of 2 .*authoritative \(2 .*red button\)$`:             {pressed, pressed},
-		`^2 of 2 .*authoritative \(2 .*red button\); .*epoch: 1$`: {pressed, other, pressed},
-		`^0 of 1 live and at 2\.1; .*red button.*: 1$`:            {pressed, silent},
-		`^1 of 3 live and at 2\.1$`:                               {own, late, silent},
+		`^2 of 2 live and at 2\.1$`:                                     {own, own},
+		`^1 of 1 live and at 2\.1; .*fingerprint: 1$`:                   {own, other},
+		`^2 of 2 .*authoritative \(2 .*red button\)$`:                   {pressed, pressed},
+		`^2 of 2 .*authoritative \(2 .*red button\); .*fingerprint: 1$`: {pressed, other, pressed},
+		`^0 of 1 live and at 2\.1; .*red button.*: 1$`:                  {pressed, silent},
+		`^1 of 3 live and at 2\.1$`:                                     {own, late, silent},
 	} {
 		if p.Instances = list; !matches(p.InstancesText(), want) {
 			t.Errorf("%q, want %q", p.InstancesText(), want)

@@ -25,7 +25,7 @@ type Policy struct {
 	Hold          bool            `json:"hold"`
 	Term          int64           `json:"term"`
 	Seq           int64           `json:"seq"`
-	Epoch         string          `json:"epoch"`
+	Fingerprint   string          `json:"fingerprint"`
 	Enforced      string          `json:"enforced"`
 	Authoritative string          `json:"authoritative"`
 	Candidate     string          `json:"candidate"`
@@ -61,10 +61,10 @@ type Policy struct {
 	NextStep  string     `json:"next_step"`
 	// Obstacles are all that keeps the verdict from pass; empty after a pass or a fail.
 	Obstacles []Obstacle `json:"obstacles"`
-	// JudgedAt is when the evidence was judged, Judge the instance that did so, "" if it was judged for this report.
+	// JudgedAt is when the evidence was evaluated, Leader the instance that did so, "" if that was done for this report.
 	JudgedAt  time.Time `json:"judged_at"`
 	JudgedAge float64   `json:"judged_age_seconds"`
-	Judge     string    `json:"judge,omitempty"`
+	Leader    string    `json:"leader,omitempty"`
 	// Series are the hours of the evidence.
 	Series []gate.Point `json:"-"`
 	// Canary are the percentages of the steps to promotion.
@@ -112,13 +112,13 @@ type Cause struct {
 
 // Instance is one process of the service.
 type Instance struct {
-	ID         string  `json:"id"`
-	Applied    string  `json:"applied"`
-	AgeSeconds float64 `json:"age_seconds"`
-	Epoch      string  `json:"epoch"`
-	Live       bool    `json:"live"`
-	Idle       bool    `json:"idle"`       // it has decided no request, and has no vote
-	RedButton  bool    `json:"red_button"` // it enforces the authoritative in every stage
+	ID          string  `json:"id"`
+	Applied     string  `json:"applied"`
+	AgeSeconds  float64 `json:"age_seconds"`
+	Fingerprint string  `json:"fingerprint"`
+	Live        bool    `json:"live"`
+	Idle        bool    `json:"idle"`       // it has decided no request
+	RedButton   bool    `json:"red_button"` // it enforces the authoritative in every stage
 	// Failing are the stores that do not answer it, besides the service's own. OwnStoreAway says that the own one does not.
 	Failing      []string `json:"failing,omitempty"`
 	OwnStoreAway bool     `json:"own_store_away,omitempty"`
@@ -131,7 +131,7 @@ func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promo
 	for i := range report.Policies {
 		p := &report.Policies[i]
 		d := list[i].Details
-		if list[i].Judge == "" {
+		if list[i].Leader == "" {
 			own, err := topOf(ctx, ledger, &list[i])
 			if err != nil {
 				return report, err
@@ -187,7 +187,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		Hold:          s.Hold,
 		Term:          s.Term,
 		Seq:           s.Seq,
-		Epoch:         s.Epoch,
+		Fingerprint:   s.Fingerprint,
 		Enforced:      s.Name(),
 		Authoritative: a.Spec.Authoritative,
 		Candidate:     a.Spec.Candidate,
@@ -211,7 +211,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		NextStep:  nextStep(a),
 		Obstacles: ObstaclesOf(a.Gate.Obstacles),
 		JudgedAt:  a.Evidence.Now,
-		Judge:     a.Judge,
+		Leader:    a.Leader,
 		Canary:    a.Spec.Config.Canary,
 	}
 
@@ -238,7 +238,7 @@ func modeOf(a *promotion.Assessment) string {
 // addSeries adds the ratios over time. A judge has published them.
 func (p *Policy) addSeries(a *promotion.Assessment) {
 	switch {
-	case a.Judge == "":
+	case a.Leader == "":
 		p.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
 	case a.Details != nil:
 		p.Series = a.Details.Series
@@ -263,14 +263,14 @@ func (p *Policy) addInstances(a *promotion.Assessment) {
 		age := looked.Sub(i.At)
 		applied := i.Policies[a.Spec.Policy]
 		p.Instances = append(p.Instances, Instance{
-			ID:         i.ID,
-			Applied:    applied.Version.String(),
-			AgeSeconds: age.Seconds(),
-			Epoch:      applied.Epoch,
-			Live:       age.Abs() <= promotion.LiveFor,
-			Idle:       i.Idle,
-			RedButton:  i.RedButton,
-			Failing:    i.Failing,
+			ID:          i.ID,
+			Applied:     applied.Version.String(),
+			AgeSeconds:  age.Seconds(),
+			Fingerprint: applied.Fingerprint,
+			Live:        age.Abs() <= promotion.LiveFor,
+			Idle:        i.Idle,
+			RedButton:   i.RedButton,
+			Failing:     i.Failing,
 
 			OwnStoreAway: i.OwnStoreAway,
 		})

@@ -58,7 +58,7 @@ func (p *Policy) write(b *strings.Builder) {
 	p.writeFacts(b)
 	fmt.Fprintf(b, "  next           %s\n\n", lines(visible(p.NextStep)))
 
-	p.writeJudge(b)
+	p.writeLeader(b)
 	p.Gate.WriteText(b) // a strings.Builder never fails
 	if p.Gate.Verdict != gate.Pass {
 		fmt.Fprintf(b, "  what this verdict means, and what ends it: %s#verdict\n", glossary)
@@ -103,14 +103,14 @@ func (p *Policy) writeFacts(b *strings.Builder) {
 	}
 }
 
-// writeJudge names the instance that judged the evidence. Without one a line says so, too: a reader does not miss a line that
+// writeLeader names the instance that has evaluated the evidence. Without one a line says so, too: a reader does not miss a line that
 // is sometimes there.
-func (p *Policy) writeJudge(b *strings.Builder) {
-	if p.Judge == "" {
-		b.WriteString("  judged by this command: no instance has published a judgement of this evidence within a minute\n")
+func (p *Policy) writeLeader(b *strings.Builder) {
+	if p.Leader == "" {
+		b.WriteString("  evaluated by this command: no leader has published anything of this evidence within a minute\n")
 		return
 	}
-	fmt.Fprintf(b, "  judged %s before this report by %s\n", seconds(p.JudgedAge), humanize.Printable(p.Judge))
+	fmt.Fprintf(b, "  evaluated %s before this report by %s\n", seconds(p.JudgedAge), humanize.Printable(p.Leader))
 }
 
 // shownInLine is how many keys and instances fit on a screen.
@@ -170,20 +170,20 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 	table.Flush()
 }
 
-// AppliedText names the version that the instance has applied. One of another epoch follows none of them.
+// AppliedText names the version that the instance has applied. One of another fingerprint follows none of them.
 func (i *Instance) AppliedText(p *Policy) string {
-	if i.Live && i.Epoch != p.Epoch {
+	if i.Live && i.Fingerprint != p.Fingerprint {
 		return "none"
 	}
 	return i.Applied
 }
 
-// EnforcedText says which side is enforced, and on how many instances that is not so because they compare another epoch.
+// EnforcedText says which side is enforced, and on how many instances that is not so because they compare something else.
 func (p *Policy) EnforcedText() string {
 	other := 0
 	for i := range p.Instances {
 		in := &p.Instances[i]
-		if in.Live && in.Epoch != "" && in.Epoch != p.Epoch {
+		if in.Live && in.Fingerprint != "" && in.Fingerprint != p.Fingerprint {
 			other++
 		}
 	}
@@ -191,11 +191,11 @@ func (p *Policy) EnforcedText() string {
 	if other == 0 || p.Enforced == authoritative {
 		return p.Enforced
 	}
-	return fmt.Sprintf("%s (%s on %s of another epoch)", p.Enforced, authoritative, humanize.Counted(int64(other), "instance"))
+	return fmt.Sprintf("%s (%s on %s of another fingerprint)", p.Enforced, authoritative, humanize.Counted(int64(other), "instance"))
 }
 
 // InstancesText counts the instances that have applied the stage, among the ones that have to. An instance with its red button pressed, or
-// of another epoch, follows no stage, so that to wait for it would be in vain.
+// of another fingerprint, follows no stage, so that to wait for it would be in vain.
 func (p *Policy) InstancesText() string {
 	var fine, pressed, other int
 	for i := range p.Instances {
@@ -205,7 +205,7 @@ func (p *Policy) InstancesText() string {
 			fine++
 		case in.Live && in.RedButton:
 			pressed++
-		case in.Live && in.Epoch != p.Epoch:
+		case in.Live && in.Fingerprint != p.Fingerprint:
 			other++
 		}
 	}
@@ -220,7 +220,7 @@ func (p *Policy) InstancesText() string {
 		text += fmt.Sprintf("; besides, red button pressed: %d", pressed)
 	}
 	if other > 0 {
-		text += fmt.Sprintf("; besides, of another epoch: %d", other)
+		text += fmt.Sprintf("; besides, of another fingerprint: %d", other)
 	}
 	return text
 }
@@ -232,10 +232,10 @@ func (i *Instance) Note(p *Policy) string {
 		return "silent: it has stopped, or cannot write to the service's Redis"
 	case i.RedButton:
 		return "red button pressed: enforces the authoritative"
-	case i.Epoch != p.Epoch && i.Idle:
-		return "compares another epoch: does not follow this stage; has no vote before it decides a request"
-	case i.Epoch != p.Epoch:
-		return "compares another epoch: does not follow this stage"
+	case i.Fingerprint != p.Fingerprint && i.Idle:
+		return "has another fingerprint: does not follow this stage, and waits for its first request"
+	case i.Fingerprint != p.Fingerprint:
+		return "has another fingerprint: does not follow this stage"
 	case i.Applied != p.Version():
 		return "has not applied this version yet"
 	}

@@ -23,15 +23,15 @@ func assessed(stage promotion.Stage, edit func(*promotion.Assessment)) promotion
 	began := now.Add(-72 * time.Hour)
 	a := promotion.Assessment{
 		Spec: promotion.Spec{
-			Policy: "writes", Epoch: "e", Config: promotion.Config{}.WithDefaults(), Authoritative: "old", Candidate: "new",
+			Policy: "writes", Fingerprint: "e", Config: promotion.Config{}.WithDefaults(), Authoritative: "old", Candidate: "new",
 		},
 		State: promotion.State{
-			Version: version, Stage: stage, Epoch: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because",
+			Version: version, Stage: stage, Fingerprint: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because",
 		},
 		Evidence: gate.Evidence{Since: began, Now: now, Live: 1},
 		Gate:     gate.Result{Verdict: gate.Pass, Reason: "all is well"},
 		Live: []promotion.Instance{{
-			ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Version: version, Epoch: "e"}},
+			ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Version: version, Fingerprint: "e"}},
 		}},
 	}
 
@@ -244,8 +244,8 @@ func TestNextStep(t *testing.T) {
 		}, "start the service.*shadowlimit forget writes"},
 		{"no instance knows the thresholds", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.Thresholds, "its thresholds are unknown")
-			a.State.Epoch = "e5f1"
-		}, "finish the deployment.*epoch e5f1"},
+			a.State.Fingerprint = "e5f1"
+		}, "finish the deployment.*fingerprint e5f1"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.LowScore, "3 blocks", gate.CleanTime, "1 h of 48 h clean")
@@ -360,26 +360,21 @@ func TestNextStep(t *testing.T) {
 		}, "50 % of the keys.*: " + rollback + "'the candidate fails'; .*by itself.*an hour.*: shadowlimit resume writes$"},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"instance-j"}
+			a.Live = []promotion.Instance{{ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}}}
 		}, "^undo the deployment.*in shadow.*instance-j"},
-		{"a deployment in shadow", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"instance-j"}
-		}, "^finish the deployment or undo it.*instance-j"},
-		{"a deployment that is ahead", promotion.Promoted, func(a *promotion.Assessment) {
+		{"a deployment that takes over", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
-			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-10 * time.Second)}
-		}, "^wait until Tue 2026-03-10 12:00 UTC: .*epoch e2"},
-		{"a deployment that has just taken over", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch, a.State.Epoch, a.Spec.Epoch = []string{"instance-j"}, "e2", "e2"
-			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
-		}, "epoch e2.*finish the deployment.*within an hour.*instance-j"},
+			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
+		}, "^wait until Tue 2026-03-10 12:00 UTC: .*e2"},
 		{"a deployment that is due", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
-			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
-		}, "^look again in 15 s: .*epoch e2.*Tue 2026-03-10 11:59 UTC"},
-		{"a deployment of a smaller generation", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch, a.State.Generation = []string{"instance-j"}, 7
-			a.Votes = promotion.Votes{Ahead: "e2", Older: true}
-		}, ": shadowlimit adopt writes --reason WHY; .*generation 7.*instance-j"},
+			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(-time.Second)}
+		}, "^look again in 15 s: .*e2"},
+		{"a deployment that is held", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch = []string{"instance-j"}
+			held := map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}
+			a.Live = []promotion.Instance{{ID: "instance-h", At: now, Policies: held}, {ID: "instance-i", At: now, Idle: true, Policies: held}}
+		}, "^finish the deployment or undo it.*instance-j.* by instance-h; .*: shadowlimit adopt writes --reason WHY$"},
 		{"on hold", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold = true
 		}, ": shadowlimit resume writes$"},
@@ -390,10 +385,10 @@ func TestNextStep(t *testing.T) {
 		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"instance-j"}
 			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
-		}, "^undo the deployment.*instance-j; .*: shadowlimit resume writes; .*candidate limits"},
+		}, "^undo the deployment.*instance-j.*; .*: shadowlimit resume writes; .*candidate limits"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
-			a.State.Hold, a.State.Ended = true, []promotion.Ended{{Epoch: "e", As: promotion.RolledBack}}
-		}, "deploy.*: shadowlimit resume writes; .*: shadowlimit resume writes --force --reason WHY$"},
+			a.State.Hold = true
+		}, "deploy.*: shadowlimit resume writes --reason WHY$"},
 		{"promoted", promotion.Promoted, nil,
 			"^nothing until Sat 2026-03-14 12:00 UTC: .*: shadowlimit complete writes --reason WHY; .*: " + rollback + "WHY$"},
 		{"promoted a week ago", promotion.Promoted, func(a *promotion.Assessment) {
@@ -463,11 +458,11 @@ func TestRatiosHaveOneRemedy(t *testing.T) {
 
 // A reader must see that no instance judges: the alert on it sends operators here.
 func TestTextSaysWhereItWasJudged(t *testing.T) {
-	for judge, want := range map[string]string{"instance-j": `\n  judged 12s .*instance-j\n`, "": `\n  judged by this command`} {
+	for judge, want := range map[string]string{"instance-j": `\n  evaluated 12s .*instance-j\n`, "": `\n  evaluated by this command`} {
 		text := textOf(t, reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
-			a.Judge, a.LookedAt = judge, now.Add(12*time.Second)
+			a.Leader, a.LookedAt = judge, now.Add(12*time.Second)
 		})))
-		if n := strings.Count(text, "judged"); n != 1 || !matches(text, want) {
+		if n := strings.Count(text, "evaluated"); n != 1 || !matches(text, want) {
 			t.Errorf("no single %q in\n%s", want, text)
 		}
 	}

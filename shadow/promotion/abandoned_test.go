@@ -31,9 +31,10 @@ func TestAbandonedPoliciesAreNotRead(t *testing.T) {
 	}{{33 * 24 * time.Hour, false}, {31 * 24 * time.Hour, true}} {
 		ledger, store := &counted{Ledger: divergence.NewMemoryLedger()}, NewMemoryStore()
 		at := time.Now().Add(-tt.age)
-		state := State{Version: Version{1, 1}, Stage: Shadow, Epoch: "e", Since: at, StageAt: at, At: at}
-		spec := Spec{Policy: "p", Epoch: "e", Config: Config{}.WithDefaults()}
-		err := errors.Join(store.Announce(t.Context(), []Spec{spec}), store.Put(t.Context(), "p", state, Condition{}))
+		state := State{Version: Version{1, 1}, Stage: Shadow, Fingerprint: "e", Since: at, StageAt: at, At: at}
+		spec := Spec{Policy: "p", Fingerprint: "e", Config: Config{}.WithDefaults()}
+		_, announced := store.Heartbeat(t.Context(), Heartbeat{Specs: []Spec{spec}})
+		err := errors.Join(announced, store.Put(t.Context(), "p", state, Condition{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,8 +55,8 @@ func TestAbandonedPoliciesAreNotRead(t *testing.T) {
 			t.Errorf("after %v: read again %t, %q", tt.age, read, a.Gate.Reason)
 		}
 
-		beat := Instance{ID: "i", At: time.Now(), Policies: map[string]Applied{"p": {Epoch: "e", Version: Version{1, 1}, Flushed: time.Now()}}}
-		if err := store.Beat(t.Context(), beat); err != nil {
+		self := Instance{ID: "i", Policies: map[string]Applied{"p": {Fingerprint: "e", Version: Version{1, 1}, Flushed: time.Now()}}}
+		if _, err := store.Heartbeat(t.Context(), Heartbeat{ID: "i", Self: &self}); err != nil {
 			t.Fatal(err)
 		}
 		before := ledger.reads

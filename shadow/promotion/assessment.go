@@ -21,8 +21,8 @@ type Assessment struct {
 	Evidence     gate.Evidence
 	Gate         gate.Result
 	Live, Silent []Instance
-	// Votes are those for its epochs; the zero Votes without a recent count.
-	Votes Votes
+	// Next is the fingerprint that takes over, if all stays as it is; nil for none.
+	Next *Next
 	// well says that the health of a candidate that is held for it has been fine for an hour.
 	well bool
 	// Alarm names the harm of a candidate that is enforced for some keys; the zero Alarm if
@@ -33,10 +33,10 @@ type Assessment struct {
 
 // Origin says where an assessment comes from.
 type Origin struct {
-	// Judge is the instance that has published this, with Details if they are there; "" if it was
-	// judged here. SilentThen is how many instances were silent when it was judged, LookedAt when
+	// Leader is the instance that has published this, with Details if they are there; "" if it was
+	// found here. SilentThen is how many instances were silent when it was found, LookedAt when
 	// instances were last looked at, zero if that was then.
-	Judge      string
+	Leader     string
 	Details    *Details
 	SilentThen int
 	LookedAt   time.Time
@@ -79,9 +79,9 @@ func (a *Assessment) qualify(err error) {
 	switch {
 	case err != nil:
 		a.insufficient(gate.Unreadable, EvidenceUnreadable+": "+err.Error())
-	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
+	case a.Spec.Fingerprint != a.State.Fingerprint && a.State.Fingerprint != "":
 		a.insufficient(gate.Thresholds,
-			"its thresholds are unknown: no instance of epoch "+a.State.Epoch+", which is stored, has announced them")
+			"its thresholds are unknown: no instance of fingerprint "+a.State.Fingerprint+", which is stored, has announced them")
 	case len(a.Pressed()) > 0:
 		a.qualifyButton()
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Controller judges all policies of a store by a ledger, and moves the automatic ones. Any
-// number of controllers may run on one store: each step is a compare-and-set, and a
+// Controller evaluates policies of a store by a ledger, and moves the automatic ones. Of several on one store no two take the
+// same step: each is a compare-and-set, and a
 // rollback is the same whichever controller orders it. Its methods may be called
 // concurrently; one call waits for the other.
 type Controller struct {
@@ -30,10 +30,10 @@ type Controller struct {
 	readers map[string]*reader
 }
 
-// reader reads one epoch of a policy, from where it began.
+// reader reads the evidence of one fingerprint of a policy, from where it began.
 type reader struct {
-	epoch string
-	since time.Time
+	fingerprint string
+	since       time.Time
 	*divergence.Reader
 	spec Spec // of the last assessment
 	// minutes are the last that were read, known reports that any were: a history that
@@ -57,29 +57,15 @@ func (c *Controller) Assess(ctx context.Context, only ...string) ([]Assessment, 
 
 // assessAll is Assess. Requires c.mu.
 func (c *Controller) assessAll(ctx context.Context, only []string) ([]Assessment, error) {
-	specs, err := c.store.Specs(ctx)
+	f, states, err := c.read(ctx, only)
 	if err != nil {
 		return nil, err
 	}
-	if len(only) > 0 {
-		specs = slices.DeleteFunc(specs, func(s Spec) bool { return !slices.Contains(only, s.Policy) })
-	}
-	names := make([]string, len(specs))
-	for i, spec := range specs {
-		names[i] = spec.Policy
-	}
-	states, now, err := c.statesNow(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	instances, err := c.store.Instances(ctx)
-	if err != nil {
-		return nil, err
-	}
+	specs, now := f.Specs, f.Now
 
 	// Only a call for all policies knows which ones are announced no more.
 	if len(only) == 0 {
-		c.forgetExcept(names)
+		c.forgetExcept(specs)
 	}
 
 	// Each round begins with another policy: the deadline may leave no time for all.
@@ -87,40 +73,43 @@ func (c *Controller) assessAll(ctx context.Context, only []string) ([]Assessment
 	c.rounds++
 	for n := range specs {
 		i := (n + c.rounds) % len(specs)
-		list[i] = c.assess(ctx, specs[i], states[i], instances, now)
-	}
-
-	// The votes are shown, and decide nothing here: they may be missing.
-	count, err := c.store.Count(ctx)
-	for i := range list {
-		if err == nil && within(now, count.At, leaseFor) {
-			list[i].Votes = count.Policies[list[i].Spec.Policy]
-		}
+		list[i] = c.assess(ctx, specs[i], states[i], f.Instances, now)
 	}
 	return list, nil
 }
 
-// ForgetExcept forgets the readings of other policies than these.
-func (c *Controller) ForgetExcept(policies []string) {
+// read returns the fleet with the specs of these policies, or of all without a name, and their states. The clock comes
+// last: no state is from after that instant.
+func (c *Controller) read(ctx context.Context, only []string) (Fleet, []State, error) {
+	f, err := c.store.Fleet(ctx)
+	if err != nil {
+		return f, nil, err
+	}
+	if len(only) > 0 {
+		f.Specs = slices.DeleteFunc(f.Specs, func(s Spec) bool { return !slices.Contains(only, s.Policy) })
+	}
+	h, err := c.store.Heartbeat(ctx, Heartbeat{Policies: f.Policies()})
+	if err == nil && len(f.Specs) > 0 {
+		f.Now = h.Now
+	}
+	if err == nil && len(h.States) != len(f.Specs) {
+		err = errReply
+	}
+	return f, h.States, err
+}
+
+// Forget forgets all readings: another controller goes on.
+func (c *Controller) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forgetExcept(policies)
+	clear(c.readers)
 }
 
-// forgetExcept is ForgetExcept. Requires c.mu.
-func (c *Controller) forgetExcept(policies []string) {
-	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool { return !slices.Contains(policies, policy) })
-}
-
-// statesNow reads the states of policies, and the clock that they are by. The clock comes last: no
-// state is from after that instant.
-func (c *Controller) statesNow(ctx context.Context, policies []string) ([]State, time.Time, error) {
-	states, err := c.store.States(ctx, policies)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	now, err := c.store.Now(ctx)
-	return states, now, err
+// forgetExcept forgets the readings of other policies than the announced ones. Requires c.mu.
+func (c *Controller) forgetExcept(specs []Spec) {
+	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool {
+		return !slices.ContainsFunc(specs, func(s Spec) bool { return s.Policy == policy })
+	})
 }
 
 // assess judges one policy. An error becomes its verdict: evidence of one policy that
@@ -153,8 +142,8 @@ func (c *Controller) assess(
 		NotWriting: idsOf(a.Live, func(i Instance) bool {
 			return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor
 		}),
-		OtherEpoch: idsOf(voters(spec.Policy, instances, now), func(i Instance) bool {
-			return i.Policies[spec.Policy].Epoch != state.Epoch
+		OtherEpoch: idsOf(a.Live, func(i Instance) bool {
+			return !i.Idle && i.Policies[spec.Policy].Fingerprint != state.Fingerprint
 		}),
 		Step: stepAfter(state, spec.Config.Canary),
 	}
@@ -183,9 +172,9 @@ func (r *reader) abandoned(a *Assessment, now time.Time) bool {
 // again. Requires c.mu.
 func (c *Controller) reader(policy string, s State) *reader {
 	r := c.readers[policy]
-	if r == nil || !s.counts(r.epoch, r.since) {
+	if r == nil || !s.counts(r.fingerprint, r.since) {
 		r = &reader{
-			epoch: s.Epoch, since: s.Since,
+			fingerprint: s.Fingerprint, since: s.Since,
 			Reader: divergence.NewReader(c.ledger, s.LedgerID(policy), s.Since),
 		}
 		c.readers[policy] = r
@@ -293,22 +282,21 @@ func (c *Controller) rollBack(ctx context.Context, policy string, o Order) (Stat
 
 // CheckTriggers looks at the last minutes of the candidates that are enforced, and rolls
 // back those of automatic policies that do harm. Call it between two Steps, because harm
-// cannot wait. It looks at the policies of these names that were assessed before, or at all of
-// them without a name.
-func (c *Controller) CheckTriggers(ctx context.Context, only ...string) ([]Move, error) {
+// cannot wait. It looks at the policies that were assessed before.
+func (c *Controller) CheckTriggers(ctx context.Context) ([]Move, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
 	var names []string
 	for policy, r := range c.readers {
-		if r.spec.Config.Automatic && (len(only) == 0 || slices.Contains(only, policy)) {
+		if r.spec.Config.Automatic {
 			names = append(names, policy)
 		}
 	}
 	if len(names) == 0 {
 		return nil, nil
 	}
-	states, now, err := c.statesNow(ctx, names)
+	h, err := c.store.Heartbeat(ctx, Heartbeat{Policies: names})
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +304,7 @@ func (c *Controller) CheckTriggers(ctx context.Context, only ...string) ([]Move,
 	var moves []Move
 	var failed []error
 	for i, policy := range names {
-		state, moved, err := c.trigger(ctx, policy, states[i], now)
+		state, moved, err := c.trigger(ctx, policy, h.States[i], h.Now)
 		switch {
 		case errors.Is(err, ErrConflict), errors.Is(err, ErrStale), errors.Is(err, ErrHold): // the next round looks again
 		case err != nil:
@@ -333,7 +321,7 @@ func (c *Controller) trigger(ctx context.Context, policy string, s State, now ti
 	// The harm of an earlier beginning was answered by a rollback. It must not overrule an operator's new
 	// promotion; the next assessment reads the new evidence.
 	r := c.readers[policy]
-	if !s.Exposed() || !s.counts(r.epoch, r.since) {
+	if !s.Exposed() || !s.counts(r.fingerprint, r.since) {
 		return s, false, nil
 	}
 

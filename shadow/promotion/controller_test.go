@@ -21,8 +21,9 @@ func TestTriggersMoveBetweenSteps(t *testing.T) {
 
 	// An automatic policy with a canary, which a controller has assessed once.
 	cfg := Config{Automatic: true, Config: gate.Config{NewlyDenied: 0.001}}.WithDefaults()
-	must(Begin(ctx, store, "p", "e", "test"))
-	must(store.Announce(ctx, []Spec{{Policy: "p", Epoch: "e", Config: cfg}}))
+	must(Begin(ctx, store, "p", "e", 0, "test"))
+	_, err := store.Heartbeat(ctx, Heartbeat{Specs: []Spec{{Policy: "p", Fingerprint: "e", Config: cfg}}})
+	must(err)
 	state, err := Advance(ctx, store, "p", Step{Canary, 10}, Order{})
 	must(err)
 	c := NewController(store, ledger, "test")
@@ -57,7 +58,7 @@ func TestTriggersMoveBetweenSteps(t *testing.T) {
 	}
 
 	// An operator who resumes and promotes begins new evidence. The harm of before is not in it.
-	_, err = Resume(ctx, store, "p", Order{Force: true})
+	_, err = Resume(ctx, store, "p", Order{})
 	must(err)
 	_, err = Advance(ctx, store, "p", Step{Canary, 10}, Order{})
 	must(err)

@@ -38,7 +38,7 @@ func (c *Controller) respond(ctx context.Context, policy string, s State, alarm 
 // the authoritative stands in, so it may wait; but a candidate that is unwell again and again
 // is rolled back.
 func (c *Controller) holdForHealth(ctx context.Context, policy string, s State, o Order) (State, bool, error) {
-	now, err := c.store.Now(ctx)
+	_, now, err := current(ctx, c.store, policy)
 	if err != nil {
 		return s, false, err
 	}
@@ -75,12 +75,4 @@ func endHold(ctx context.Context, store Store, policy string, o Order) (State, e
 		s.Hold, s.HeldForHealth = false, false
 		return nil
 	})
-}
-
-// recover forgets the health of a candidate that is not compared any more.
-func (s *State) recover() {
-	if s.HeldForHealth {
-		s.Hold = false
-	}
-	s.HeldForHealth, s.Unwell = false, nil
 }

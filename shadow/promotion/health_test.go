@@ -116,10 +116,10 @@ func TestOperatorsAndHoldsForHealth(t *testing.T) {
 	}
 
 	// The hold is of one candidate, and does not go over to another.
-	store, s := held(t)
-	next, err := takeOver(t.Context(), store, "p", s, claim{epoch: "f"})
-	if err != nil || next.Hold || next.HeldForHealth || next.Unwell != nil || next.Displaced[0].Hold {
-		t.Errorf("another epoch: %+v, %v, want no hold", next, err)
+	_, s := held(t)
+	next := s.replacedBy("f", 0, Order{}, time.Now())
+	if next.Hold || next.HeldForHealth || next.Unwell != nil || next.Past[0].Hold {
+		t.Errorf("another fingerprint: %+v, want no hold", next)
 	}
 }
 

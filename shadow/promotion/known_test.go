@@ -23,7 +23,7 @@ func TestRollbackWaitsForAPolicyThatWasLost(t *testing.T) {
 			store, began := promotion.NewMemoryStore(), time.Now()
 			if tt.restored > 0 {
 				time.AfterFunc(tt.restored, func() {
-					promoted := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Epoch: "e"}
+					promoted := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Fingerprint: "e"}
 					if err := store.Put(t.Context(), "p", promoted, promotion.Condition{}); err != nil {
 						t.Error(err)
 					}

@@ -5,52 +5,52 @@ import (
 	"time"
 )
 
-// recentFor is how long a published assessment counts as one of now: four rounds of its judge.
+// recentFor is how long a published assessment counts as one of now: four rounds of the leader.
 const recentFor = time.Minute
 
-// Look returns what the judges have published of all announced policies, with their states, votes
-// and instances of now. A policy of which nothing recent is published is judged here: no instance
+// Look returns what the leader has published of all announced policies, with their states
+// and instances of now. A policy of which nothing recent is published is assessed here: no instance
 // runs.
 func (c *Controller) Look(ctx context.Context) ([]Assessment, error) {
-	specs, err := c.store.Specs(ctx)
+	f, states, err := c.read(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(specs))
-	for i, spec := range specs {
-		names[i] = spec.Policy
-	}
-	states, now, err := c.statesNow(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	published, err := c.store.Assessments(ctx, names)
+	published, err := c.store.Published(ctx, f.Policies(), true)
 	if err != nil {
 		return nil, err
 	}
 
-	list := make([]Assessment, len(specs))
+	list := make([]Assessment, len(f.Specs))
 	var missing []string
-	for i, spec := range specs {
-		if p := &published[i]; p.Of(&states[i]) && within(now, p.Evidence.Now, recentFor) {
+	for i, spec := range f.Specs {
+		if p := &published[i]; p.Of(&states[i]) && within(f.Now, p.Evidence.Now, recentFor) {
 			list[i] = p.Assessment(spec, states[i])
 		} else {
 			missing = append(missing, spec.Policy)
 		}
 	}
-	if err := c.judgeHere(ctx, list, specs, missing); err != nil {
+	if err := c.assessHere(ctx, list, f.Specs, missing); err != nil {
 		return nil, err
 	}
-	return list, c.complete(ctx, list, now)
+
+	// Levels are shown, and may be missing.
+	h, _ := c.store.Heartbeat(ctx, Heartbeat{})
+	for i := range list {
+		a := &list[i]
+		a.LookedAt, a.Levels = f.Now, h.Levels
+		a.Live, a.Silent = f.With(a.Spec.Policy)
+	}
+	return list, nil
 }
 
-// judgeHere fills in the assessments of the policies that are missing in a list.
-func (c *Controller) judgeHere(ctx context.Context, list []Assessment, specs []Spec, missing []string) error {
+// assessHere fills in the assessments of the policies that are missing in a list.
+func (c *Controller) assessHere(ctx context.Context, list []Assessment, specs []Spec, missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	judged, err := c.Assess(ctx, missing...)
-	for _, a := range judged {
+	found, err := c.Assess(ctx, missing...)
+	for _, a := range found {
 		for i := range specs {
 			if specs[i].Policy == a.Spec.Policy {
 				list[i] = a
@@ -58,38 +58,4 @@ func (c *Controller) judgeHere(ctx context.Context, list []Assessment, specs []S
 		}
 	}
 	return err
-}
-
-// complete adds the instances and votes of now to assessments that others have made.
-func (c *Controller) complete(ctx context.Context, list []Assessment, now time.Time) error {
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Spec.Policy
-	}
-	instances, err := c.store.Instances(ctx)
-	if err != nil {
-		return err
-	}
-	details, err := c.store.Details(ctx, names)
-	if err != nil {
-		return err
-	}
-
-	// The votes and levels are shown, and may be missing.
-	count, counted := c.store.Count(ctx)
-	for i := range list {
-		a := &list[i]
-		a.LookedAt = now
-		a.Live, a.Silent = LiveAt(now, a.Spec.Policy, instances)
-		if a.Judge != "" {
-			a.Details = details[i]
-		}
-		if counted == nil {
-			a.Levels = count.RecentLevels(now)
-		}
-		if counted == nil && within(now, count.At, leaseFor) {
-			a.Votes = count.Policies[a.Spec.Policy]
-		}
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -20,12 +22,10 @@ type MemoryStore struct {
 	specs     map[string]Spec
 	instances map[string]Instance
 	watchers  map[chan struct{}]struct{}
-	holder    string // of the lease, until leased
+	leader    string // until leased
 	leased    time.Time
-	count     Count
-	judged    map[string]Judgement
 	published map[string]Published
-	details   map[string]*Details
+	levels    levels
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -33,24 +33,24 @@ var _ Store = (*MemoryStore)(nil)
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
 	return &MemoryStore{
-		states: map[string]State{}, history: map[string][]State{}, specs: map[string]Spec{},
-		instances: map[string]Instance{}, watchers: map[chan struct{}]struct{}{},
-		judged: map[string]Judgement{}, published: map[string]Published{}, details: map[string]*Details{},
+		states: map[string]State{}, history: map[string][]State{}, specs: map[string]Spec{}, instances: map[string]Instance{},
+		watchers: map[chan struct{}]struct{}{}, published: map[string]Published{},
 	}
 }
-
-// Now implements Store by this machine's clock.
-func (m *MemoryStore) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
 // States implements Store.
 func (m *MemoryStore) States(_ context.Context, policies []string) ([]State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.statesOf(policies), nil
+}
+
+func (m *MemoryStore) statesOf(policies []string) []State {
 	states := make([]State, len(policies))
 	for i, policy := range policies {
 		states[i] = m.states[policy]
 	}
-	return states, nil
+	return states
 }
 
 // keptHistory bounds the audit trail of a policy.
@@ -69,7 +69,7 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Con
 		return errStale(policy, only.AsOf)
 	}
 	m.states[policy] = next
-	m.changes++
+	m.changes = 1 + rand.Int64N(math.MaxInt64)
 
 	// A version is on record once: a safer state of the same version replaces the stored
 	// state, and is no new entry.
@@ -82,21 +82,6 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Con
 	for w := range m.watchers {
 		notify(w)
 	}
-	return nil
-}
-
-// Changes implements Store.
-func (m *MemoryStore) Changes(context.Context) (int64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.changes, nil
-}
-
-// NoteChange implements Store.
-func (m *MemoryStore) NoteChange(context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.changes++
 	return nil
 }
 
@@ -114,147 +99,93 @@ func (m *MemoryStore) History(_ context.Context, policy string) ([]State, error)
 	return slices.Clone(m.history[policy]), nil
 }
 
-// Announce implements Store.
-func (m *MemoryStore) Announce(_ context.Context, specs []Spec) error {
+// Heartbeat implements Store by this machine's clock.
+func (m *MemoryStore) Heartbeat(_ context.Context, h Heartbeat) (Heard, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range specs {
+	now := time.Now()
+	if !now.Before(m.leased) {
+		m.leader = ""
+	}
+	switch i, known := m.instances[h.ID]; {
+	case h.Leaves:
+		delete(m.instances, h.ID)
+		if m.leader == h.ID {
+			m.leader = ""
+		}
+	case h.ID != "":
+		if h.Self != nil {
+			i, known = *h.Self, true
+			i.Policies = maps.Clone(i.Policies)
+		}
+		if i.At = now; known {
+			m.instances[h.ID] = i
+		}
+		if h.Leads && (m.leader == "" || m.leader == h.ID) {
+			m.leader, m.leased = h.ID, now.Add(LeaseFor)
+		}
+	}
+	for _, s := range h.Specs {
 		m.specs[s.Policy] = s
 	}
-	return nil
-}
 
-// Specs implements Store.
-func (m *MemoryStore) Specs(context.Context) ([]Spec, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	byPolicy := func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) }
-	return slices.SortedFunc(maps.Values(m.specs), byPolicy), nil
-}
-
-// Forget implements Store.
-func (m *MemoryStore) Forget(_ context.Context, policy string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.specs, policy)
-	delete(m.states, policy)
-	delete(m.history, policy)
-
-	delete(m.judged, policy)
-	delete(m.published, policy)
-	delete(m.details, policy)
-	return nil
-}
-
-// Beat implements Store.
-func (m *MemoryStore) Beat(_ context.Context, i Instance) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.instances[i.ID] = i
-	return nil
-}
-
-// Leave implements Store.
-func (m *MemoryStore) Leave(_ context.Context, id string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.instances, id)
-	return nil
-}
-
-// Instances implements Store.
-func (m *MemoryStore) Instances(context.Context) ([]Instance, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return heardOf(slices.Collect(maps.Values(m.instances)), time.Now()), nil
-}
-
-// heardOf returns the instances with a beat within SilentFor, in order of their ids.
-func heardOf(all []Instance, now time.Time) []Instance {
-	all = slices.DeleteFunc(all, func(i Instance) bool { return !within(now, i.At, SilentFor) })
-	slices.SortFunc(all, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
-	return all
-}
-
-// Lease implements Store.
-func (m *MemoryStore) Lease(_ context.Context, holder string, d time.Duration) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.holder != holder && time.Now().Before(m.leased) {
-		return false, nil
+	_, known := m.instances[h.ID]
+	live, _ := LiveAt(now, "", slices.Collect(maps.Values(m.instances)))
+	heard := Heard{Now: now, Changes: m.changes, Leader: m.leader, Live: len(live), Known: known, Levels: m.levels.recent(now)}
+	if m.leader != "" {
+		heard.Lease = m.leased.Sub(now)
 	}
-	m.holder, m.leased = holder, time.Now().Add(d)
-	return d > 0, nil
+	if len(h.Policies) > 0 && (m.changes == 0 || m.changes != h.Changes) {
+		heard.States = m.statesOf(h.Policies)
+	}
+	return heard, nil
+}
+
+// Fleet implements Store.
+func (m *MemoryStore) Fleet(context.Context) (Fleet, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	f := Fleet{Now: now, Instances: heardOf(slices.Collect(maps.Values(m.instances)), now)}
+	if now.Before(m.leased) {
+		f.Leader = m.leader
+	}
+	byPolicy := func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) }
+	f.Specs = slices.SortedFunc(maps.Values(m.specs), byPolicy)
+	return f, nil
 }
 
 // Publish implements Store.
-func (m *MemoryStore) Publish(_ context.Context, c Count) error {
+func (m *MemoryStore) Publish(_ context.Context, f Findings) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.count = c
-	return nil
-}
-
-// Head implements Store.
-func (m *MemoryStore) Head(ctx context.Context) (Head, error) {
-	c, err := m.Count(ctx)
-	return c.Head, err
-}
-
-// Count implements Store.
-func (m *MemoryStore) Count(context.Context) (Count, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.count, nil
-}
-
-// NoteJudged implements Store.
-func (m *MemoryStore) NoteJudged(_ context.Context, j Judgement, list []Published) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !within(time.Now(), j.At, asOfWithin) {
-		return errStale("what was judged", j.At)
+	now := time.Now()
+	if !within(now, f.At, asOfWithin) || m.leader != f.By || !now.Before(m.leased) {
+		return errStale("what was found", f.At)
 	}
-
-	// A later judgement stands.
-	for _, p := range list {
-		if m.judged[p.Policy].At.After(j.At) {
-			continue
+	if f.Levels != nil {
+		m.levels = levels{f.At, maps.Clone(f.Levels)}
+	}
+	for _, p := range f.Policies {
+		if p.Details == nil {
+			p.Details = m.published[p.Policy].Details
 		}
-		m.judged[p.Policy] = j
-		if p.Details != nil {
-			m.details[p.Policy] = p.Details
-		}
-		if p.Details = nil; p.Judge != "" {
-			m.published[p.Policy] = p
-		}
+		m.published[p.Policy] = p
 	}
 	return nil
 }
 
-// Judged implements Store.
-func (m *MemoryStore) Judged(_ context.Context, policies []string) ([]Judgement, error) {
-	return lookUp(m, m.judged, policies), nil
-}
-
-// Assessments implements Store.
-func (m *MemoryStore) Assessments(_ context.Context, policies []string) ([]Published, error) {
-	return lookUp(m, m.published, policies), nil
-}
-
-// Details implements Store.
-func (m *MemoryStore) Details(_ context.Context, policies []string) ([]*Details, error) {
-	return lookUp(m, m.details, policies), nil
-}
-
-func lookUp[V any](m *MemoryStore, in map[string]V, names []string) []V {
+// Published implements Store.
+func (m *MemoryStore) Published(_ context.Context, policies []string, details bool) ([]Published, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list := make([]V, len(names))
-	for n, name := range names {
-		list[n] = in[name]
+	list := make([]Published, len(policies))
+	for n, policy := range policies {
+		if list[n] = m.published[policy]; !details {
+			list[n].Details = nil
+		}
 	}
-	return list
+	return list, nil
 }
 
 // Watch implements Store.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,10 +13,10 @@ import (
 var (
 	// ErrHold is wrapped when a policy is on hold.
 	ErrHold = errors.New("the policy is on hold")
-	// ErrSameEpoch is wrapped when the epoch that was rolled back would be tried again.
-	ErrSameEpoch = errors.New("the epoch is the one that was rolled back")
 	// ErrNowhere is wrapped when a state has no such step.
 	ErrNowhere = errors.New("no such step")
+	// ErrPressed is wrapped when a red button is pressed on a live instance.
+	ErrPressed = errors.New("the red button is pressed")
 )
 
 // Order is a request to move a policy, with its actor and reason for the audit trail.
@@ -22,8 +24,6 @@ type Order struct {
 	Actor, Reason string
 	// Expect, if set, is the version that the actor has seen; any other is a conflict.
 	Expect *Version
-	// Force resumes an epoch that was rolled back.
-	Force bool
 	// Evidence is the gate's verdict in short, for the audit trail. AsOf is its instant, if
 	// the move depends on it; see Condition.
 	Evidence string
@@ -65,54 +65,86 @@ func (s State) Next(canary []float64) (Step, error) {
 	return Step{Stage: Promoted}, nil
 }
 
-// next returns the state after this one, with the order on record and the same stage.
-func (s State) next(ctx context.Context, store Store, o Order) (State, error) {
-	now, err := store.Now(ctx)
-	next := s
-	next.Seq++
-	next.At = now
-	next.Actor, next.Reason, next.Evidence = o.Actor, o.Reason, o.Evidence
-	next.From = s.Describe()
-	return next, err
-}
-
-// change reads a policy's state, lets edit change it, and stores the result unless
+// change reads a policy's state, lets edit change the one that follows, and stores the result unless
 // another writer was faster.
 func change(ctx context.Context, store Store, policy string, o Order, edit func(*State) error) (State, error) {
-	s, err := current(ctx, store, policy)
+	s, now, err := current(ctx, store, policy)
 	if err != nil {
 		return s, err
 	}
 	if err := o.expects(policy, s); err != nil {
 		return s, err
 	}
-
-	next, err := s.next(ctx, store, o)
-	if err != nil {
-		return s, err
-	}
+	next := s.following(o, now)
 	if err := edit(&next); err != nil {
 		return s, err
 	}
 	if next.Stage != s.Stage || next.Percent != s.Percent {
 		next.StageAt = next.At
 	}
-
-	if o.DryRun {
-		return next, nil
-	}
-	return next, store.Put(ctx, policy, next, Condition{Expect: &s, AsOf: o.AsOf})
+	return next, o.put(ctx, store, policy, s, next)
 }
 
-func current(ctx context.Context, store Store, policy string) (State, error) {
-	states, err := store.States(ctx, []string{policy})
-	if err != nil {
-		return State{}, err
+// put stores a state in place of the one that was read.
+func (o *Order) put(ctx context.Context, store Store, policy string, read, next State) error {
+	if o.DryRun {
+		return nil
 	}
-	if states[0].Stage == "" {
-		return State{}, fmt.Errorf("promotion: %s: %w", policy, ErrUnknownPolicy)
+	return store.Put(ctx, policy, next, Condition{Expect: &read, AsOf: o.AsOf})
+}
+
+// current returns the state of a policy, and the store's clock.
+func current(ctx context.Context, store Store, policy string) (State, time.Time, error) {
+	h, err := store.Heartbeat(ctx, Heartbeat{Policies: []string{policy}})
+	switch {
+	case err != nil:
+		return State{}, h.Now, err
+	case len(h.States) != 1 || h.States[0].Stage == "":
+		return State{}, h.Now, fmt.Errorf("promotion: %s: %w", policy, ErrUnknownPolicy)
 	}
-	return states[0], nil
+	return h.States[0], h.Now, nil
+}
+
+const (
+	// unknownFor is how long a rollback waits for a policy that the store does not have. A
+	// store that has lost its data, or a replica that had none, gets the states again from
+	// the instances' next heartbeats, and their connections may have to be restored first.
+	unknownFor = 5 * time.Second
+	askAgain   = 50 * time.Millisecond
+)
+
+// awaitState is current for a policy that the store may have just lost, while instances enforce its candidate: it
+// is asked for again until unknownFor has passed or ctx is over.
+func awaitState(ctx context.Context, store Store, policy string) (State, time.Time, error) {
+	patience, cancel := context.WithTimeout(ctx, unknownFor)
+	defer cancel()
+	for {
+		s, now, err := current(ctx, store, policy)
+		if !errors.Is(err, ErrUnknownPolicy) {
+			return s, now, err
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-patience.Done():
+			return s, now, err
+		}
+	}
+}
+
+// Begin puts the first state of a policy, in shadow, if the store has none. Where another
+// fingerprint is stored, the leader decides.
+func Begin(ctx context.Context, store Store, policy, fingerprint string, generation int64, actor string) error {
+	s, now, err := current(ctx, store, policy)
+	if !errors.Is(err, ErrUnknownPolicy) {
+		return err
+	}
+
+	// On a conflict another instance has begun, which is as good.
+	next := first(fingerprint, generation, Order{Actor: actor, Reason: "fingerprint " + fingerprint + " is the first"}, now)
+	if err := store.Put(ctx, policy, next, Condition{Expect: &s}); !errors.Is(err, ErrConflict) {
+		return err
+	}
+	return nil
 }
 
 // Advance moves a policy forward to a step and returns its state. It does not ask
@@ -163,7 +195,6 @@ func Complete(ctx context.Context, store Store, policy string, o Order) (State, 
 		}
 
 		s.Stage = Completed
-		s.end(s.Epoch, Completed)
 		return nil
 	})
 }
@@ -180,35 +211,35 @@ func Pause(ctx context.Context, store Store, policy string, o Order) (State, err
 	})
 }
 
-// Resume ends a hold. A policy that was rolled back returns to shadow with no evidence,
-// if another epoch is compared now or by force.
+// Resume ends a hold. A policy that was rolled back returns to shadow with no evidence. It is refused while a
+// red button is pressed: the instance enforces the authoritative whatever the state says, and its operator may not know
+// of the move.
 func Resume(ctx context.Context, store Store, policy string, o Order) (State, error) {
-	if err := checkReleased(ctx, store, policy); err != nil {
+	f, err := store.Fleet(ctx)
+	if err != nil {
 		return State{}, err
 	}
-	return change(ctx, store, policy, o, func(s *State) error {
-		if !s.Hold {
-			return fmt.Errorf("promotion: %s is not on hold: %w", policy, ErrNowhere)
-		}
-		s.Hold, s.HeldForHealth = false, false
-		if s.Stage != RolledBack {
-			return nil
-		}
+	live, _ := f.With(policy)
+	if pressed := idsOf(live, func(i Instance) bool { return i.RedButton }); len(pressed) > 0 {
+		return State{}, fmt.Errorf("promotion: %s: %w on %s: release it there first", policy, ErrPressed, strings.Join(pressed, ", "))
+	}
 
-		if s.Failed() && !o.Force {
-			return fmt.Errorf("promotion: %s: %w", policy, ErrSameEpoch)
-		}
-
-		// By force the epoch gets another chance, and a restart does not roll it back again.
-		// The other epochs that failed stay on the list.
-		s.revive(s.Epoch)
-		s.Stage, s.Percent, s.Since = Shadow, 0, s.At
-		return nil
-	})
+	s, now, err := current(ctx, store, policy)
+	if err == nil {
+		err = o.expects(policy, s)
+	}
+	switch {
+	case err != nil:
+		return s, err
+	case !s.Hold:
+		return s, fmt.Errorf("promotion: %s is not on hold: %w", policy, ErrNowhere)
+	}
+	next := s.resumed(o, now)
+	return next, o.put(ctx, store, policy, s, next)
 }
 
-// rollbackTries bounds the race of a move that must succeed against other writers.
-const rollbackTries = 10
+// tries bounds the race of a move that must succeed against other writers.
+const tries = 10
 
 // Rollback returns a policy to its authoritative side, whatever its state, and
 // sets it on hold. It wins over every concurrent move, because it starts a new term.
@@ -216,29 +247,24 @@ const rollbackTries = 10
 // have is waited for: for up to 5 s, because instances restore what a store has lost.
 func Rollback(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	var err error
-	for try := range rollbackTries {
-		var s, next State
-		if s, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
+	for try := range tries {
+		var s State
+		var now time.Time
+		if s, now, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
 			return s, err
 		}
 		if err = o.expects(policy, s); err != nil {
 			return s, err
 		}
-
-		if next, err = s.next(ctx, store, o); err != nil {
-			return s, err
-		}
-		next.Version = Version{s.Term + 1, 1}
-		next.rollBack()
-		next.end(s.Epoch, RolledBack)
+		next := s.rolledBack(o, now)
 		if o.DryRun {
 			return next, nil
 		}
 
-		// Compare-and-set keeps a concurrent write, such as a new epoch. After five lost races any state that this one
+		// Compare-and-set keeps a concurrent write, such as a new fingerprint. After five lost races any state that this one
 		// supersedes may be replaced.
 		only := Condition{Expect: &s, AsOf: o.AsOf}
-		if try >= rollbackTries/2 {
+		if try >= tries/2 {
 			only.Expect = nil
 		}
 
@@ -252,9 +278,63 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 	return State{}, err
 }
 
-// rollBack makes a stage of the state that only an operator ends.
-func (s *State) rollBack() {
-	s.Stage, s.Percent, s.Hold, s.HeldForHealth = RolledBack, 0, true, false
-	s.Unwell = nil
-	s.StageAt = s.At
+// CarryOut stores what a red button has ordered, once, whatever the number of instances that have the order and of
+// calls. It returns the state that stands.
+func (p Press) CarryOut(ctx context.Context, store Store, policy string, o Order) (s State, err error) {
+	for range tries {
+		var now time.Time
+		if s, now, err = current(ctx, store, policy); err != nil {
+			return s, err
+		}
+		next, changes := s.pressed(p, o, now)
+		if !changes {
+			return s, nil
+		}
+
+		// The order is about the state that was looked at. If it has moved, look again.
+		if err = store.Put(ctx, policy, next, Condition{Expect: &s}); !errors.Is(err, ErrConflict) {
+			return next, err
+		}
+	}
+	return s, err
+}
+
+// Adopt stores the fingerprint of a live instance; "" is the only one that is not stored. It takes the largest generation
+// that is alive, so that no other one takes it back at once.
+func Adopt(ctx context.Context, store Store, policy, fingerprint string, o Order) (State, error) {
+	f, err := store.Fleet(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	s, now, err := current(ctx, store, policy)
+	if err == nil {
+		err = o.expects(policy, s)
+	}
+	if err != nil {
+		return s, err
+	}
+
+	var others []string
+	generation := s.Generation
+	live, _ := f.With(policy)
+	for _, i := range live {
+		generation = max(generation, i.Generation)
+		if other := i.Policies[policy].Fingerprint; other != s.Fingerprint && !slices.Contains(others, other) {
+			others = append(others, other)
+		}
+	}
+	slices.Sort(others)
+	if fingerprint == "" && len(others) == 1 {
+		fingerprint = others[0]
+	}
+	switch {
+	case len(others) == 0:
+		return s, fmt.Errorf("promotion: %s: every live instance has %s, which is stored: %w", policy, s.Fingerprint, ErrNowhere)
+	case fingerprint == "":
+		return s, fmt.Errorf("promotion: %s: live instances have %s: name one: %w", policy, strings.Join(others, ", "), ErrNowhere)
+	case !slices.Contains(others, fingerprint):
+		return s, fmt.Errorf("promotion: %s: no live instance has %s, but %s: %w", policy, fingerprint, strings.Join(others, ", "), ErrNowhere)
+	}
+	next := s.replacedBy(fingerprint, generation, o, now)
+	return next, o.put(ctx, store, policy, s, next)
 }

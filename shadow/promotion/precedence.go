@@ -50,7 +50,7 @@ func (s State) sinceText() string {
 }
 
 // Supersedes reports whether s takes the place of other: its version is newer, or the
-// same and its stage safer, its evidence older, or its epoch smaller. States arrive late,
+// same and its stage safer, its evidence older, or its fingerprint smaller. States arrive late,
 // twice and in any order; instances that apply only states that supersede their own all end
 // with the same one.
 func (s State) Supersedes(other State) bool { return s.compare(other) > 0 }
@@ -58,13 +58,13 @@ func (s State) Supersedes(other State) bool { return s.compare(other) > 0 }
 // is reports whether a state that was read is the stored one. A state that could not be
 // read has only its version.
 func (s State) is(stored State) bool {
-	if s.Epoch == "" {
+	if s.Fingerprint == "" {
 		return s.Version == stored.Version
 	}
 	return s.compare(stored) == 0
 }
 
-// compare orders all states. The beginning and the epoch tell states apart that two
+// compare orders all states. The beginning and the fingerprint tell states apart that two
 // instances made of nothing, each for itself, after the store had lost its data.
 func (s State) compare(other State) int {
 	return cmp.Or(
@@ -72,7 +72,7 @@ func (s State) compare(other State) int {
 		cmp.Compare(s.Seq, other.Seq),
 		cmp.Compare(s.safety(), other.safety()),
 		other.Since.Compare(s.Since),
-		cmp.Compare(other.Epoch, s.Epoch),
+		cmp.Compare(other.Fingerprint, s.Fingerprint),
 	)
 }
 
@@ -91,11 +91,9 @@ func (s State) inUTC() State {
 		s.Unwell[i] = s.Unwell[i].Round(0).UTC()
 	}
 
-	s.Ended = append([]Ended(nil), s.Ended...)
-	s.Displaced = append([]Displaced(nil), s.Displaced...)
-	for i := range s.Displaced {
-		d := &s.Displaced[i]
-		d.Since, d.At = d.Since.Round(0).UTC(), d.At.Round(0).UTC()
+	s.Past = append([]Past(nil), s.Past...)
+	for i := range s.Past {
+		s.Past[i].Since = s.Past[i].Since.Round(0).UTC()
 	}
 	return s
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // A pass is insufficient evidence while a red button is pressed, or where the thresholds are of
-// another epoch. A verdict against the candidate stands beside a pressed button.
+// another fingerprint. A verdict against the candidate stands beside a pressed button.
 func TestPassIsTakenBack(t *testing.T) {
 	pressed := []Instance{{ID: "a"}, {ID: "b", RedButton: true}}
 	for _, tt := range []struct {
 		name    string
 		verdict string
 		live    []Instance
-		epoch   string // that was announced
+		other   string // that was announced
 		err     error
 		want    string
 		reason  string
@@ -24,11 +24,11 @@ func TestPassIsTakenBack(t *testing.T) {
 		{"no button", gate.Pass, pressed[:1], "e", nil, gate.Pass, ""},
 		{"a pressed button", gate.Pass, pressed, "e", nil, gate.Insufficient, "the red button is pressed on b,"},
 		{"a fail beside a pressed button", gate.Fail, pressed, "e", nil, gate.Fail, ""},
-		{"thresholds of another epoch", gate.Pass, pressed[:1], "f", nil, gate.Insufficient, "no instance of epoch e"},
+		{"thresholds of another fingerprint", gate.Pass, pressed[:1], "f", nil, gate.Insufficient, "no instance of fingerprint e"},
 		{"evidence that cannot be read", gate.Pass, pressed[:1], "e", errors.New("EOF"), gate.Insufficient, EvidenceUnreadable},
 	} {
 		a := Assessment{
-			Spec: Spec{Epoch: tt.epoch}, State: State{Epoch: "e"}, Live: tt.live, Gate: gate.Result{Verdict: tt.verdict},
+			Spec: Spec{Fingerprint: tt.other}, State: State{Fingerprint: "e"}, Live: tt.live, Gate: gate.Result{Verdict: tt.verdict},
 		}
 
 		a.qualify(tt.err)

@@ -71,16 +71,13 @@ type State struct {
 	Hold          bool
 	HeldForHealth bool        `json:",omitempty"`
 	Unwell        []time.Time `json:",omitempty"`
-	// Epoch names the pair of sides that is compared, Since is when its evidence began.
-	Epoch string
-	Since time.Time
-	// Ended are the epochs that failed or were completed, at most keptEnded, oldest first.
-	Ended []Ended `json:",omitempty"`
-	// Displaced are the epochs that others took over from, at most keptDisplaced, oldest first.
-	Displaced []Displaced `json:",omitempty"`
-	// Generation came with Epoch, from the policy file. A smaller one does not
-	// take over by votes alone.
+	// Fingerprint names what is compared: both sides and the key. It has no order. Since is when its evidence began.
+	Fingerprint string
+	Since       time.Time
+	// Generation is the largest of the policy files seen with the fingerprint. A larger one takes over.
 	Generation int64 `json:",omitempty"`
+	// Past are the fingerprints that others took over from, at most keptPast, oldest first.
+	Past []Past `json:",omitempty"`
 	// StageAt is when the stage or its percentage began.
 	StageAt time.Time
 	// At, Actor and Reason say when, by which actor and why this state was written.
@@ -93,14 +90,14 @@ type State struct {
 }
 
 // LedgerID names the evidence of a policy in this state. A resumption begins new
-// evidence of the same epoch, so the name has the beginning, too.
+// evidence of the same fingerprint, so the name has the beginning, too.
 func (s State) LedgerID(policy string) divergence.ID {
-	return divergence.ID{Policy: policy, Epoch: s.Epoch + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
+	return divergence.ID{Policy: policy, Epoch: s.Fingerprint + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
 }
 
-// counts reports whether evidence of an epoch, from a beginning on, is the evidence of this state.
-func (s State) counts(epoch string, since time.Time) bool {
-	return s.Epoch == epoch && s.Since.Equal(since)
+// counts reports whether evidence of a fingerprint, from a beginning on, is the evidence of this state.
+func (s State) counts(fingerprint string, since time.Time) bool {
+	return s.Fingerprint == fingerprint && s.Since.Equal(since)
 }
 
 // Describe writes the stage for operators: canary 10 %, shadow (hold), and new for the
@@ -119,15 +116,12 @@ func (s State) Describe() string {
 // String writes the version and the stage.
 func (s State) String() string { return s.Version.String() + " " + s.Describe() }
 
-// Enforced returns the side whose decision is returned for a key. Instances that compare another
-// epoch than the state's enforce the authoritative.
-func (s *State) Enforced(epoch string, key divergence.Position) algorithms.Role {
-	if s.Epoch != epoch {
-		return algorithms.Authoritative
-	}
-
-	switch {
-	case s.Stage == Completed, s.Stage == Promoted, s.Stage == Canary && key.InCanary(s.Percent):
+// Enforced returns the side whose decision is returned for a key by an instance with a fingerprint. One with another
+// than the stored one enforces the authoritative, or the candidate that it has completed: its authoritative was not judged since.
+func (s *State) Enforced(fingerprint string, key divergence.Position) algorithms.Role {
+	stage := s.Of(fingerprint)
+	own := s.Fingerprint == fingerprint && (stage == Promoted || stage == Canary && key.InCanary(s.Percent))
+	if own || stage == Completed {
 		return algorithms.Candidate
 	}
 	return algorithms.Authoritative

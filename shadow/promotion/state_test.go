@@ -5,6 +5,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
+
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -33,7 +35,7 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 		}
 		var roles []algorithms.Role
 		for i := range steps {
-			steps[i].Epoch = "e"
+			steps[i].Fingerprint = "e"
 			roles = append(roles, steps[i].Enforced("e", key))
 			if i > 0 && roles[i] < roles[i-1] {
 				t.Fatalf("%+v leaves the candidate from %s to %s", key, steps[i-1], steps[i])
@@ -48,9 +50,9 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 		}
 
 		// Before and beside the migration no key is exposed.
-		for _, s := range []promotion.State{{Stage: promotion.RolledBack, Epoch: "e"}, {Stage: promotion.Promoted, Epoch: "other"}} {
+		for _, s := range []promotion.State{{Stage: promotion.RolledBack, Fingerprint: "e"}, {Stage: promotion.Promoted, Fingerprint: "other"}} {
 			if s.Enforced("e", key) != algorithms.Authoritative {
-				t.Fatalf("%+v: the candidate is enforced at %s of epoch %s", key, s, s.Epoch)
+				t.Fatalf("%+v: the candidate is enforced at %s of epoch %s", key, s, s.Fingerprint)
 			}
 		}
 	})

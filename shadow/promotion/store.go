@@ -1,11 +1,14 @@
 package promotion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 )
 
 // Errors of a Store and of moves.
@@ -25,11 +28,11 @@ const (
 	FailDeny  = "deny"
 )
 
-// Spec is what instances announce of a policy: enough for a controller or the command
-// line to judge it without the policy file.
+// Spec is what instances announce of a policy: enough for a leader or the command
+// line to evaluate it without the policy file.
 type Spec struct {
 	Policy        string `json:"policy"`
-	Epoch         string `json:"epoch"`
+	Fingerprint   string `json:"fingerprint"`
 	Authoritative string `json:"authoritative"` // as configured, for display
 	Candidate     string `json:"candidate"`
 	Config        Config `json:"config"`
@@ -58,62 +61,93 @@ type Spec struct {
 	CandidateRule     string `json:"candidate_rule,omitempty"`
 }
 
-// Instance is the report of an instance on itself, which it sends with every beat.
+// Instance is what an instance says of itself.
 type Instance struct {
 	ID string `json:"id"`
-	// At is when it reported that, by the store's clock.
-	At time.Time `json:"at"`
-	// Idle says that it has not decided a request since it started, so it has no vote.
+	// At is when it was last heard, by the store's clock, and set by the store.
+	At time.Time `json:"-"`
+	// Idle says that it has not decided a request since it started: it neither keeps a fingerprint nor brings one.
 	Idle bool `json:"idle,omitempty"`
+	// Generation is the policy file's.
+	Generation int64 `json:"generation,omitempty"`
 	// RedButton says that it enforces the authoritative, whatever the stage.
 	RedButton bool `json:"red_button,omitempty"`
 	// Failing are the stores of Config.Stores that do not answer it, by name: their breakers are open.
 	Failing []string `json:"failing,omitempty"`
-	// OwnStoreAway says the same of the service's own Redis, which may take beats again before a breaker has closed: requests
-	// fall back until then.
+	// OwnStoreAway says the same of the service's own Redis, which may take heartbeats again before a breaker has closed:
+	// requests fall back until then.
 	OwnStoreAway bool `json:"own_store_away,omitempty"`
 	// Client are warnings about the options of its Redis clients, a sentence each.
 	Client []string `json:"client,omitempty"`
 	// Service is nil where no limit is adaptive.
 	Service *Service `json:"service,omitempty"`
-	// Policies by name. They are nil where only their Plan is stored, and cannot be read.
+	// Policies by name.
 	Policies map[string]Applied `json:"policies,omitempty"`
-	planned
-}
-
-// planned stands for the policies in a stored beat.
-type planned struct {
-	// Plan stands for the policies in a stored beat. Flushed then is when it last wrote their
-	// evidence, and Behind when it did so for those of which that was long before.
-	Plan    string               `json:"plan,omitempty"`
-	Flushed time.Time            `json:"flushed,omitzero"`
-	Behind  map[string]time.Time `json:"behind,omitempty"`
-}
-
-// has reports whether an instance has a policy. One whose plan cannot be read may have any: a
-// rollback waits for it.
-func (i *Instance) has(policy string) bool {
-	_, known := i.Policies[policy]
-	return known || i.Plan != "" && i.Policies == nil
 }
 
 // Applied is how far an instance is with a policy.
 type Applied struct {
-	Version Version `json:"version"`
-	Epoch   string  `json:"epoch"`
-	// Generation is the policy file's.
-	Generation int64 `json:"generation,omitempty"`
+	Version     Version `json:"version"`
+	Fingerprint string  `json:"fingerprint"`
 	// Flushed is the instant as of which no evidence waits to be written.
 	Flushed time.Time `json:"flushed,omitzero"`
 }
 
-// An instance is live if its last beat is within LiveFor of the store's clock, before or
+// An instance is live if it was heard within LiveFor of the store's clock, before or
 // after: the clock may have stepped back. After that it counts as silent, and is forgotten
 // after SilentFor.
 const (
 	LiveFor   = 15 * time.Second
 	SilentFor = 10 * time.Minute
 )
+
+// LeaseFor is how long the leader has the lease without asking for it again.
+const LeaseFor = 15 * time.Second
+
+// Heartbeat is what an instance tells the store, and asks it, at once.
+type Heartbeat struct {
+	// ID is the instance's; "" only asks.
+	ID string
+	// Self replaces what the instance has said of itself; nil leaves it.
+	Self *Instance
+	// Leads asks for the lease, or for more time with it. Leaves takes the instance off the list, and
+	// gives the lease back.
+	Leads, Leaves bool
+	// Specs are announced. They replace those of the same policies.
+	Specs []Spec
+	// Policies are those whose states it asks for, unless Changes is still the store's number; 0 asks in any case.
+	Policies []string
+	Changes  int64
+}
+
+// Heard is the store's answer to a heartbeat.
+type Heard struct {
+	Now time.Time
+	// Changes is another number after each state that was stored; 0 if there is none.
+	Changes int64
+	// States are in the order of the policies, nil if none can have changed.
+	States []State
+	// Leader has the lease for Lease; "" if nobody has it.
+	Leader string
+	Lease  time.Duration
+	// Live is the number of live instances, and Known whether the store has what this one has said of itself.
+	Live  int
+	Known bool
+	// Levels are what the leader has published of adaptive limits, by the key of their rule; nil without recent ones.
+	Levels map[string]adaptive.State
+	// Refused is why the store takes no writes; nil if it has taken this one.
+	Refused error
+}
+
+// Fleet is what the store knows besides states and evidence.
+type Fleet struct {
+	Now time.Time
+	// Leader has the lease; "" if nobody has it.
+	Leader string
+	// Instances are those heard within SilentFor, in order of their ids, and Specs the announced policies by name.
+	Instances []Instance
+	Specs     []Spec
+}
 
 // Condition says when a state may be put.
 type Condition struct {
@@ -129,77 +163,72 @@ type Condition struct {
 // process that was stopped in between must not act on what it knew then.
 const asOfWithin = 30 * time.Second
 
-func errStale(policy string, asOf time.Time) error {
-	return fmt.Errorf("promotion: %s: evidence of %s: %w", policy, asOf.UTC().Format(time.RFC3339), ErrStale)
+func errStale(what string, asOf time.Time) error {
+	return fmt.Errorf("promotion: %s: evidence of %s: %w", what, asOf.UTC().Format(time.RFC3339), ErrStale)
 }
 
 // Store keeps the states of all policies of one name, and the instances. Methods may be
 // called concurrently. Arguments belong to the caller again when a method returns.
 //
-// A store is shared with other programs, so it may hold entries that cannot be read. States must report such a state as rolled back. Specs and
-// Instances leave such entries out, so that one of them does not hide the others. History
+// A store is shared with other programs, so it may hold entries that cannot be read. States are then reported as rolled
+// back. A Fleet and findings leave such entries out, so that one of them does not hide the others. History
 // fails as a whole: an audit trail with gaps must not look complete.
 type Store interface {
-	// Now returns the store's clock. All times of states and instances are by it.
-	Now(ctx context.Context) (time.Time, error)
 	// States returns the states of policies, in their order; the zero State for
 	// one without.
 	States(ctx context.Context, policies []string) ([]State, error)
-	// Put stores a state, adds it to the audit trail and notifies all watchers. With an
+	// Put stores a state, adds it to the audit trail, changes the number of changes and notifies all watchers. With an
 	// expected state it does so if exactly that state is stored, without one if next
 	// supersedes the stored state; otherwise it wraps ErrConflict. States of one version
 	// may differ after a failover. It wraps ErrStale if the condition's instant is too far
 	// from the store's clock.
 	Put(ctx context.Context, policy string, next State, only Condition) error
-	// Changes returns a number that each Put changes after it has stored a state; 0 if there is
-	// none. An instance that knows the number need not read the states again, whatever their
-	// number. A process that dies between the two puts a state without it. NoteChange changes the
-	// number for it.
-	Changes(ctx context.Context) (int64, error)
-	NoteChange(ctx context.Context) error
 	// History returns the audit trail, oldest first.
 	History(ctx context.Context, policy string) ([]State, error)
-	// Announce makes policies known. It replaces earlier announcements under the same
-	// names.
-	Announce(ctx context.Context, specs []Spec) error
-	// Specs returns the announced policies by name.
-	Specs(ctx context.Context) ([]Spec, error)
-	// Forget removes all that is kept of a policy: its announcement, its state and its audit
-	// trail. A policy of which nothing is kept is no error. An instance that still has the
-	// policy writes it again.
-	Forget(ctx context.Context, policy string) error
-	// Beat notes that an instance is live, Leave that it has stopped.
-	Beat(ctx context.Context, i Instance) error
-	Leave(ctx context.Context, id string) error
-	// Instances returns the instances with a beat within SilentFor, in order of their ids.
-	Instances(ctx context.Context) ([]Instance, error)
-	// Lease takes or extends the teller's lease by that time, and reports whether the
-	// holder has it; one instance at a time has it. A time of 0 gives it back.
-	Lease(ctx context.Context, holder string, d time.Duration) (bool, error)
-	// Publish stores what the teller has counted, Count returns it, and Head its small part: the
-	// zero value if there is none.
-	Publish(ctx context.Context, c Count) error
-	Head(ctx context.Context) (Head, error)
-	Count(ctx context.Context) (Count, error)
-	// NoteJudged notes that policies were judged, and keeps the assessments that have a judge. A
-	// later judgement stands. It wraps ErrStale if the instant is too far from the store's clock.
-	NoteJudged(ctx context.Context, j Judgement, list []Published) error
-	// Judged returns the last judgements, Assessments the findings, without Details, which
-	// Details returns; all in the order of the policies, and a zero value where there is none.
-	Judged(ctx context.Context, policies []string) ([]Judgement, error)
-	Assessments(ctx context.Context, policies []string) ([]Published, error)
-	Details(ctx context.Context, policies []string) ([]*Details, error)
+	// Heartbeat notes that an instance is live. It reads even where nothing can be written.
+	Heartbeat(ctx context.Context, h Heartbeat) (Heard, error)
+	// Fleet returns the clock, the instances and the announced policies.
+	Fleet(ctx context.Context) (Fleet, error)
+	// Publish stores what the leader has found. It wraps ErrStale if that is too old, or if another instance leads.
+	Publish(ctx context.Context, f Findings) error
+	// Published returns what the leader has found of policies, in their order; a zero value where there is none. With
+	// details it reads them, too.
+	Published(ctx context.Context, policies []string, details bool) ([]Published, error)
 	// Watch returns a channel that receives after a state was put, until ctx is over.
 	// Messages may get lost, so watchers must also poll. The store closes the channel
 	// after ctx is over, and not before, once it holds nothing for the watcher any more.
 	Watch(ctx context.Context) <-chan struct{}
 }
 
+// Announced returns the spec of a policy, and whether there is one.
+func (f *Fleet) Announced(policy string) (Spec, bool) {
+	for _, s := range f.Specs {
+		if s.Policy == policy {
+			return s, true
+		}
+	}
+	return Spec{}, false
+}
+
+// Policies returns the names of the announced policies.
+func (f *Fleet) Policies() []string {
+	names := make([]string, len(f.Specs))
+	for i, s := range f.Specs {
+		names[i] = s.Policy
+	}
+	return names
+}
+
+// With splits the instances that have a policy, or all if it is "", into live and silent ones.
+func (f *Fleet) With(policy string) (live, silent []Instance) {
+	return LiveAt(f.Now, policy, f.Instances)
+}
+
 // LiveAt splits the instances that know a policy, or all instances if it is "", into those
 // that are live at an instant and the silent ones.
 func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instance) {
 	for _, i := range all {
-		if policy != "" && !i.has(policy) {
+		if _, knows := i.Policies[policy]; policy != "" && !knows {
 			continue
 		}
 		if within(now, i.At, LiveFor) {
@@ -209,6 +238,13 @@ func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instan
 		}
 	}
 	return live, silent
+}
+
+// heardOf returns the instances that were heard within SilentFor, in order of their ids.
+func heardOf(all []Instance, now time.Time) []Instance {
+	all = slices.DeleteFunc(all, func(i Instance) bool { return !within(now, i.At, SilentFor) })
+	slices.SortFunc(all, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return all
 }
 
 // idsOf returns the sorted ids of the instances that match.
@@ -222,3 +258,7 @@ func idsOf(instances []Instance, match func(Instance) bool) []string {
 	slices.Sort(ids)
 	return ids
 }
+
+// within reports whether two instants are no more than a time apart, in either order: the
+// clock of a store steps back when a server takes over whose clock is behind.
+func within(a, b time.Time, d time.Duration) bool { return a.Sub(b).Abs() <= d }

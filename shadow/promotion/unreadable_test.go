@@ -13,14 +13,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// unreadable is a ledger whose hours cannot be read while it fails, as those of a large fleet within a short deadline.
+// unreadableLedger is a ledger whose hours cannot be read while it fails, as those of a large fleet within a short deadline.
 // Its ticks can.
-type unreadable struct {
+type unreadableLedger struct {
 	divergence.Ledger
 	fails bool
 }
 
-func (l *unreadable) Hours(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Hour, error) {
+func (l *unreadableLedger) Hours(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Hour, error) {
 	if l.fails {
 		return nil, errors.New("i/o timeout")
 	}
@@ -32,12 +32,13 @@ func (l *unreadable) Hours(ctx context.Context, id divergence.ID, from, to int64
 func canaryOf(t *testing.T, ledger divergence.Ledger, now time.Time) (*Controller, State) {
 	t.Helper()
 	store := NewMemoryStore()
-	spec := Spec{Policy: "p", Epoch: "e", Config: Config{Automatic: true}.WithDefaults()}
+	spec := Spec{Policy: "p", Fingerprint: "e", Config: Config{Automatic: true}.WithDefaults()}
 	state := State{
-		Version: Version{Term: 1, Seq: 2}, Stage: Canary, Percent: 10, Epoch: "e",
+		Version: Version{Term: 1, Seq: 2}, Stage: Canary, Percent: 10, Fingerprint: "e",
 		Since: now.Add(-4 * 24 * time.Hour), StageAt: now.Add(-2 * time.Hour), At: now.Add(-2 * time.Hour),
 	}
-	if err := errors.Join(store.Announce(t.Context(), []Spec{spec}), store.Put(t.Context(), "p", state, Condition{})); err != nil {
+	_, announced := store.Heartbeat(t.Context(), Heartbeat{Specs: []Spec{spec}})
+	if err := errors.Join(announced, store.Put(t.Context(), "p", state, Condition{})); err != nil {
 		t.Fatal(err)
 	}
 	return NewController(store, ledger, "controller"), state
@@ -81,7 +82,7 @@ func TestUnreadableHistoryMakesNothingUnusual(t *testing.T) {
 
 // meetsBurst has a controller read three days with a burst, if readBefore, and then meet one of a share while it reads no history.
 func meetsBurst(t *testing.T, readBefore bool, share float64, want Stage) {
-	ledger := &unreadable{Ledger: divergence.NewMemoryLedger()}
+	ledger := &unreadableLedger{Ledger: divergence.NewMemoryLedger()}
 	c, s := canaryOf(t, ledger, time.Now().Add(3*24*time.Hour))
 	for range 3 {
 		writeBurst(t, ledger, s, time.Now(), 0.15, algorithms.Authoritative)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -51,123 +50,44 @@ func watch(s subject) {
 	}
 }
 
-// instances finds a store that forgets too early, too late, or not at all. Verdicts and
+// instances finds a store that forgets too early, or not at all. Verdicts and
 // rollbacks depend on it: a rollback is confirmed when every live instance has applied it, so
-// an instance that has left must not be waited for, and one that fell silent must still be
-// named (LiveFor, SilentFor). All ages are by the store's own clock.
+// an instance that has left must not be waited for. That one falls silent is left to the stores' own tests.
 func instances(s subject) {
-	now, err := s.Now(s.ctx())
-	s.must(err)
-	applied := map[string]promotion.Applied{policy: {Version: version(1, 2), Epoch: "e1"}}
-	// In the order of the ids: live, silent, silent for too long, and gone.
-	for id, age := range map[string]time.Duration{
-		"a": 0, "b": 2 * promotion.LiveFor, "c": 2 * promotion.SilentFor, "d": 0,
-	} {
-		s.must(s.Beat(s.ctx(), promotion.Instance{ID: id, At: now.Add(-age), Policies: applied}))
+	flushed := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	has := func(seq int64) map[string]promotion.Applied {
+		return map[string]promotion.Applied{policy: {Version: version(1, seq), Fingerprint: "e1", Flushed: flushed}}
 	}
-	s.must(s.Leave(s.ctx(), "d"))
+	for _, id := range []string{"c", "a", "b"} {
+		h := s.heartbeat(promotion.Heartbeat{ID: id})
+		if h.Known {
+			s.Errorf("%s has said nothing of itself yet: %+v", id, h)
+		}
+		self := promotion.Instance{ID: id, Idle: id == "b", Generation: 3, Policies: has(1)}
+		if h := s.heartbeat(promotion.Heartbeat{ID: id, Self: &self}); !h.Known || h.Refused != nil {
+			s.Errorf("a heartbeat: %+v", h)
+		}
+	}
+	self := promotion.Instance{ID: "a", Generation: 4, Policies: has(2)}
+	s.heartbeat(promotion.Heartbeat{ID: "a", Self: &self})
+	s.heartbeat(promotion.Heartbeat{ID: "c", Leaves: true})
 
-	// Two ids of four remain. LiveAt splits them as controllers do.
-	all, err := s.Instances(s.ctx())
+	// A heartbeat without more leaves what was said before.
+	h := s.heartbeat(promotion.Heartbeat{ID: "b"})
+	f, err := s.Fleet(s.ctx())
 	s.must(err)
-	live, silent := promotion.LiveAt(now, policy, all)
-	if got := fmt.Sprint(ids(live), ids(silent)); got != "[a] [b]" {
-		s.Fatalf("live and silent are %s, want [a] [b]", got)
+	live, silent := f.With(policy)
+	if got := fmt.Sprint(ids(live), ids(silent), h.Live); got != "[a b] [] 2" {
+		s.Fatalf("live, silent and their number are %s, want [a b] [] 2", got)
 	}
+
 	// The versions that instances report decide whether a rollback is confirmed, and an
 	// instance that does not have the policy has no part in it.
-	if live[0].Policies[policy] != applied[policy] {
-		s.Errorf("applied %+v", live[0].Policies)
+	if live[0].Policies[policy] != has(2)[policy] || live[0].Generation != 4 || live[0].Idle || !live[1].Idle {
+		s.Errorf("instances %+v", live)
 	}
-	if other, _ := promotion.LiveAt(now, "another", all); len(other) != 0 {
+	if other, _ := f.With("another"); len(other) != 0 {
 		s.Errorf("%v are live with a policy they do not have", ids(other))
-	}
-}
-
-// plans finds a store that mixes up what instances have of their policies once beats name it: most
-// instances have the same, and it changes with each move.
-func plans(s subject) {
-	now, err := s.Now(s.ctx())
-	s.must(err)
-
-	// Plans are compared with ==, which looks at zones and monotonic readings. Truncate takes the
-	// reading off.
-	now = now.UTC().Truncate(time.Microsecond)
-	s.must(s.Publish(s.ctx(), promotion.Count{Head: promotion.Head{At: now, Teller: "a"}}))
-	has := func(seq int64) map[string]promotion.Applied {
-		return map[string]promotion.Applied{
-			policy:   {Version: version(1, seq), Epoch: "e1", Generation: 3, Flushed: now},
-			"behind": {Version: version(1, 1), Epoch: "e2", Flushed: now.Add(-time.Hour)},
-		}
-	}
-
-	// Two instances have one plan, one has another, and one has no policy, which is not the same as
-	// an unreadable plan. Each step gives one instance a new plan, and another one an old plan.
-	want := map[string]map[string]promotion.Applied{"a": has(1), "b": has(1), "c": has(2), "none": {}}
-	for step := range int64(3) {
-		for id, policies := range want {
-			s.must(s.Beat(s.ctx(), promotion.Instance{ID: id, At: now, Policies: policies}))
-		}
-		all, err := s.Instances(s.ctx())
-		s.must(err)
-		if len(all) != len(want) {
-			s.Fatalf("%d instances, want %d", len(all), len(want))
-		}
-		for _, i := range all {
-			if !maps.Equal(i.Policies, want[i.ID]) {
-				s.Errorf("step %d: %s has %v, want %v", step, i.ID, i.Policies, want[i.ID])
-			}
-		}
-		want["a"], want["c"] = has(3+step), has(1)
-	}
-}
-
-// judged finds a store that lets a judge publish what it knew before it was stopped, or before another
-// one judged.
-func judged(s subject) {
-	now, err := s.Now(s.ctx())
-	s.must(err)
-	now = now.UTC().Truncate(time.Microsecond)
-	published := func(by string, strikes int) []promotion.Published {
-		p := promotion.Published{Policy: policy, Judge: by, Epoch: "e1", Since: now, Details: &promotion.Details{}}
-		p.Gate.Strikes = strikes
-		return []promotion.Published{p, {Policy: "another"}}
-	}
-
-	// The distances are from the store's clock, and 30 s are the most. A judgement that is refused
-	// stores nothing. One that is only earlier than another is no error, and does not stand.
-	tests := []struct {
-		by    string
-		age   time.Duration
-		stale bool
-		want  string // judge whose assessment stands
-	}{
-		{"frozen", time.Minute, true, ""},
-		{"fast", -time.Minute, true, ""},
-		{"a", 2 * time.Second, false, "a"},
-		{"late", 4 * time.Second, false, "a"},
-		{"b", time.Second, false, "b"},
-	}
-
-	for n, tt := range tests {
-		err := s.NoteJudged(s.ctx(), promotion.Judgement{At: now.Add(-tt.age), By: tt.by}, published(tt.by, n))
-		if errors.Is(err, promotion.ErrStale) != tt.stale || !tt.stale && err != nil {
-			s.Errorf("%s notes a judgement that is %s old: %v", tt.by, tt.age, err)
-		}
-
-		// Results are in the order of the names. The other policy was judged and has no assessment:
-		// it must not get this one's.
-		names := []string{"unknown", policy, "another"}
-		last, err := s.Judged(s.ctx(), names)
-		s.must(err)
-		found, err := s.Assessments(s.ctx(), names)
-		s.must(err)
-		details, err := s.Details(s.ctx(), names)
-		s.must(err)
-		if last[0].By != "" || last[1].By != tt.want || last[2].By != tt.want || found[1].Judge != tt.want || found[2].Judge != "" ||
-			(details[1] != nil) != (tt.want != "") || details[2] != nil {
-			s.Errorf("after %s: judged %v, found %+v", tt.by, last, found)
-		}
 	}
 }
 
@@ -179,80 +99,91 @@ func ids(list []promotion.Instance) (names []string) {
 	return names
 }
 
+// lease finds a store that has two leaders, or none for ever. That a lease ends by itself is left
+// to the stores' own tests, because not all of them have a clock that can be waited for.
+func lease(s subject) {
+	for n, tt := range []struct {
+		h    promotion.Heartbeat
+		want string
+	}{
+		{promotion.Heartbeat{ID: "a"}, ""}, // it does not ask for it
+		{promotion.Heartbeat{ID: "a", Leads: true}, "a"},
+		{promotion.Heartbeat{ID: "b", Leads: true}, "a"},
+		{promotion.Heartbeat{ID: "a", Leads: true}, "a"}, // extended
+		{promotion.Heartbeat{ID: "b", Leaves: true}, "a"},
+		{promotion.Heartbeat{}, "a"},
+		{promotion.Heartbeat{ID: "a", Leaves: true}, ""},
+		{promotion.Heartbeat{ID: "b", Leads: true}, "b"},
+		{promotion.Heartbeat{ID: "a", Leads: true}, "b"},
+	} {
+		h := s.heartbeat(tt.h)
+		f, err := s.Fleet(s.ctx())
+		s.must(err)
+		if h.Leader != tt.want || f.Leader != tt.want || (h.Lease > 0) != (tt.want != "") || h.Lease > promotion.LeaseFor {
+			s.Fatalf("call %d: %q leads for %s, and %q, want %q", n, h.Leader, h.Lease, f.Leader, tt.want)
+		}
+	}
+}
+
+// published finds a store that lets a leader publish what it knew before it was stopped, or before another
+// one led.
+func published(s subject) {
+	s.heartbeat(promotion.Heartbeat{ID: "a", Leads: true})
+	now := s.heartbeat(promotion.Heartbeat{}).Now
+	of := func(by string, strikes int, d *promotion.Details) []promotion.Published {
+		p := promotion.Published{Policy: policy, Leader: by, Fingerprint: "e1", Since: now, Details: d}
+		p.Gate.Strikes = strikes
+		return []promotion.Published{p}
+	}
+
+	// The distances are from the store's clock, and 30 s are the most. What is refused stores nothing.
+	for n, tt := range []struct {
+		by      string
+		age     time.Duration
+		details *promotion.Details
+		stale   bool
+		want    int
+	}{
+		{"a", time.Minute, nil, true, 0},
+		{"a", -time.Minute, nil, true, 0},
+		{"b", 0, nil, true, 0}, // it does not lead
+		{"a", 2 * time.Second, &promotion.Details{}, false, 4},
+		{"a", time.Second, nil, false, 5}, // the details stay
+	} {
+		err := s.Publish(s.ctx(), promotion.Findings{At: now.Add(-tt.age), By: tt.by, Policies: of(tt.by, n+1, tt.details)})
+		if errors.Is(err, promotion.ErrStale) != tt.stale || !tt.stale && err != nil {
+			s.Errorf("%s publishes what is %s old: %v", tt.by, tt.age, err)
+		}
+
+		// Results are in the order of the names.
+		found, err := s.Published(s.ctx(), []string{"unknown", policy}, true)
+		s.must(err)
+		if found[0].Leader != "" || found[1].Gate.Strikes != tt.want || (found[1].Details != nil) != (tt.want > 0) {
+			s.Errorf("after %d: %+v", n, found)
+		}
+	}
+}
+
 // specs finds a store that keeps the first announcement of a policy, or only the last list: a
-// controller would judge by the configuration of an earlier deployment, or not at all. Several
+// leader would evaluate by the configuration of an earlier deployment, or not at all. Several
 // services announce their own policies under one name, so a list replaces only its policies.
 func specs(s subject) {
 	want := promotion.Spec{
-		Policy: policy, Epoch: "e1", Authoritative: "a", Candidate: "b",
+		Policy: policy, Fingerprint: "e1", Authoritative: "a", Candidate: "b",
 		Config: promotion.Config{Dwell: 2 * time.Hour}.WithDefaults(),
 	}
 	older := want
-	older.Epoch = "e0"
+	older.Fingerprint = "e0"
 
 	for _, list := range [][]promotion.Spec{{older}, {want, {Policy: "another"}}} {
-		s.must(s.Announce(s.ctx(), list))
+		s.heartbeat(promotion.Heartbeat{ID: "a", Specs: list})
 	}
 
 	// Specs are printed to be compared, since a configuration has slices. Their order is that
 	// of the names, so that reports do not change from round to round.
-	got, err := s.Specs(s.ctx())
+	f, err := s.Fleet(s.ctx())
 	s.must(err)
-	if len(got) != 2 || got[0].Policy != "another" || fmt.Sprint(got[1]) != fmt.Sprint(want) {
-		s.Errorf("specs %+v, want another and %+v", got, want)
-	}
-}
-
-// forgotten holds that nothing is left of a judge's findings about the policy, and all of those about another one.
-func forgotten(s subject) {
-	both := []string{policy, "another"}
-	judged, err := s.Judged(s.ctx(), both)
-	s.must(err)
-	published, err := s.Assessments(s.ctx(), both)
-	s.must(err)
-	details, err := s.Details(s.ctx(), both)
-	s.must(err)
-
-	if !judged[0].At.IsZero() || published[0].Judge != "" || details[0] != nil {
-		s.Errorf("judged %+v, published %+v, details %+v, want nothing", judged[0], published[0], details[0])
-	}
-	if judged[1].At.IsZero() || published[1].Judge == "" {
-		s.Errorf("of the other policy: judged %+v, published %+v", judged[1], published[1])
-	}
-}
-
-// forget removes one policy and not the other, and also one of which only a part is kept. It finds
-// a store that leaves a part behind: a policy of the same name would go on with the stage, the
-// trail or the verdict of an earlier one.
-func forget(s subject) {
-	s.begin("e1")
-	s.advance(canary(10))
-	s.must(promotion.Begin(s.ctx(), s.Store, "another", "e1", "test"))
-	s.must(s.Announce(s.ctx(), []promotion.Spec{{Policy: policy}, {Policy: "another"}}))
-	now, err := s.Now(s.ctx())
-	s.must(err)
-	assessments := []promotion.Published{{Policy: policy, Judge: "i", Details: &promotion.Details{}}, {Policy: "another", Judge: "i"}}
-	s.must(s.NoteJudged(s.ctx(), promotion.Judgement{At: now, By: "i"}, assessments))
-
-	// The second time there is nothing left to remove.
-	for range 2 {
-		s.must(s.Forget(s.ctx(), policy))
-		specs, err := s.Specs(s.ctx())
-		s.must(err)
-		if len(specs) != 1 || specs[0].Policy != "another" || s.state().Stage != "" || len(s.trail()) != 0 {
-			s.Errorf("specs %+v, state %+v, %d changes", specs, s.state(), len(s.trail()))
-		}
-	}
-	forgotten(s)
-
-	// The other policy has kept its state, and this one begins as one that was never there.
-	states, err := s.States(s.ctx(), []string{"another"})
-	s.must(err)
-	if states[0].Stage != promotion.Shadow {
-		s.Errorf("the other policy is %+v", states[0])
-	}
-	s.begin("e2")
-	if got := s.state(); got.Version != (promotion.Version{Term: 1, Seq: 1}) || got.Epoch != "e2" || len(s.trail()) != 1 {
-		s.Errorf("begun again: %+v, %d changes", got, len(s.trail()))
+	if len(f.Specs) != 2 || f.Specs[0].Policy != "another" || fmt.Sprint(f.Specs[1]) != fmt.Sprint(want) {
+		s.Errorf("specs %+v, want another and %+v", f.Specs, want)
 	}
 }

@@ -92,14 +92,14 @@ func supersedes(s subject) {
 		s.Hold = true
 		return s
 	}
-	since := func(s promotion.State, at time.Duration, epoch string) promotion.State {
-		s.Since, s.Epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(at), epoch
+	since := func(s promotion.State, at time.Duration, fingerprint string) promotion.State {
+		s.Since, s.Fingerprint = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(at), fingerprint
 		return s
 	}
 	// Neighbours that a store may confuse: percentages a hundredth apart, a hold alone, 1.2
 	// and 1.10 compared as text, and a new term with a lower sequence. Instances that begin a
 	// policy after the store has lost its data, each for itself, make one version twice: there
-	// the older evidence wins, and then the smaller epoch. Texts of instants with fractions and
+	// the older evidence wins, and then the smaller fingerprint. Texts of instants with fractions and
 	// without, and of names with capitals, are in another order than the instants and names.
 	rising := []promotion.State{
 		at(version(1, 2), promotion.Completed, 100),
@@ -207,61 +207,13 @@ func rollbackWins(s subject) {
 	})
 	all.Wait()
 
-	// A second rollback is no third term: two operators may press the button at once.
-	if got := s.state(); got.Stage != promotion.RolledBack || !got.Hold || got.Term != 2 {
+	// A second rollback is no other term: two operators may press the button at once.
+	got := s.state()
+	if got.Stage != promotion.RolledBack || !got.Hold || got.Term != got.At.Unix() {
 		s.Errorf("after a rollback among promotions: %+v", got)
 	}
-	if again := s.rollback(); !again.Equal(s.state()) || again.Term != 2 {
+	if again := s.rollback(); !again.Equal(got) {
 		s.Errorf("a second rollback made %+v", again)
-	}
-}
-
-// ensureRollback ensures a rollback on stores as failovers leave them. It finds
-// a store that loses the instants of a state: EnsureRollback tells a state that a failover
-// brought back from an operator's resumption by Since, to the nanosecond. A mistake
-// either enforces a harmful candidate again or takes back what the operator decided.
-func ensureRollback(s subject) {
-	s.begin("e1")
-	shadow := s.state()
-	ordered := shadow.Since.Add(time.Minute)
-	rolledBack := promotion.State{Version: version(2, 1), Stage: promotion.RolledBack, Hold: true, Epoch: shadow.Epoch}
-
-	// Each row continues with the state that the row before it has left in the store. Since is
-	// the beginning of the evidence in the state that the failover brought back.
-	tests := []struct {
-		name        string
-		stored      promotion.Version
-		since       time.Time
-		wantVersion promotion.Version
-		wantStage   promotion.Stage
-	}{
-		{"forgotten", version(1, 9), shadow.Since, version(2, 1), promotion.RolledBack},
-		{"forgotten, and all evidence begun again", version(1, 10), ordered.Add(1), version(2, 1), promotion.RolledBack},
-		{"superseded by an earlier resumption", version(2, 3), shadow.Since, version(3, 1), promotion.RolledBack},
-		{"superseded by a resumption at that instant", version(3, 3), ordered, version(4, 1), promotion.RolledBack},
-		{"resumed afterwards", version(4, 3), ordered.Add(1), version(4, 3), promotion.Promoted},
-	}
-	for _, tt := range tests {
-		// The policy has moved since the order, which says nothing about a resumption.
-		stored := promotion.State{
-			Version: tt.stored, Stage: promotion.Promoted, Percent: 100, Epoch: shadow.Epoch,
-			Since: tt.since, At: ordered.Add(time.Hour),
-		}
-		before := s.state()
-		s.must(s.Put(s.ctx(), policy, stored, promotion.Condition{Expect: &before}))
-
-		got, err := promotion.EnsureRollback(s.ctx(), s.Store, policy, rolledBack, ordered, order("bad"))
-		s.must(err)
-
-		// The returned state is the one that the command waits for on every instance, so it must
-		// be the one that is stored.
-		now := s.state()
-		if now.Version != tt.wantVersion || now.Stage != tt.wantStage {
-			s.Errorf("%s: the store has %s, want %s %s", tt.name, now, tt.wantVersion, tt.wantStage)
-		}
-		if now.Stage == promotion.RolledBack && got.Version != now.Version {
-			s.Errorf("%s: %s stands for the rollback, and the store has %s", tt.name, got, now)
-		}
 	}
 }
 
@@ -304,11 +256,9 @@ func hold(s subject) {
 // changes finds a store whose number stands still while a state is put: every instance would keep
 // the state that it has. A number that moves without reason would have them read all states.
 func changes(s subject) {
-	number := func() int64 {
+	number := func(known int64) promotion.Heard {
 		s.Helper()
-		n, err := s.Changes(s.ctx())
-		s.must(err)
-		return n
+		return s.heartbeat(promotion.Heartbeat{Policies: []string{policy}, Changes: known})
 	}
 
 	// 0 says that there is no number. After a change it would have instances read all states all the
@@ -318,22 +268,91 @@ func changes(s subject) {
 		func() { s.begin("e1") },
 		func() { s.advance(canary(1)) },
 		func() { s.rollback() },
-		func() { s.must(s.NoteChange(s.ctx())) },
 	} {
 		put()
-		if n := number(); known[n] {
-			s.Errorf("the number is %d again, after %v", n, known)
-		} else {
-			known[n] = true
+		h := number(0)
+		if known[h.Changes] || len(h.States) != 1 || !h.States[0].Equal(s.state()) {
+			s.Errorf("the number is %d after %v, with %+v", h.Changes, known, h.States)
 		}
+		known[h.Changes] = true
 	}
 
 	// A refused state is none.
-	before := number()
+	before := number(0)
 	if _, err := s.tryAdvance(canary(1)); err == nil {
 		s.Fatal("a policy that is rolled back was advanced")
 	}
-	if n := number(); n != before {
-		s.Errorf("a refused state moves the number from %d to %d", before, n)
+	if h := number(before.Changes); h.Changes != before.Changes || h.States != nil {
+		s.Errorf("a refused state moves the number from %d to %d, with %v", before.Changes, h.Changes, h.States)
+	}
+}
+
+// resume finds a store that loses the hold of a rollback, or the beginning of the evidence after it.
+func resume(s subject) {
+	s.begin("e1")
+	back := s.rollback()
+	if _, err := s.tryAdvance(canary(1)); !errors.Is(err, promotion.ErrHold) {
+		s.Errorf("advance after a rollback: %v, want ErrHold", err)
+	}
+	if got := s.resume(order("fixed")); got.Stage != promotion.Shadow || got.Hold || got.Term != back.Term || !got.Since.After(back.Since) {
+		s.Errorf("resumed: %+v", got)
+	}
+
+	// The operator must see a pressed button first.
+	s.rollback()
+	pressed := promotion.Instance{ID: "a", RedButton: true, Policies: map[string]promotion.Applied{policy: {}}}
+	s.heartbeat(promotion.Heartbeat{ID: "a", Self: &pressed})
+	if _, err := promotion.Resume(s.ctx(), s.Store, policy, order("")); !errors.Is(err, promotion.ErrPressed) {
+		s.Errorf("resume while a button is pressed: %v, want ErrPressed", err)
+	}
+}
+
+// adopt finds a store that loses how a fingerprint left, its generation, or what instances have.
+func adopt(s subject) {
+	s.begin("e1")
+	s.advance(canary(10))
+	promoted := s.advance(promotion.Step{Stage: promotion.Promoted})
+	for id, fingerprint := range map[string]string{"a": "e1", "b": "e2"} {
+		has := map[string]promotion.Applied{policy: {Fingerprint: fingerprint}}
+		s.heartbeat(promotion.Heartbeat{ID: id, Self: &promotion.Instance{ID: id, Generation: 7, Policies: has}})
+	}
+
+	take := func(fingerprint string) promotion.State {
+		s.Helper()
+		_, err := promotion.Adopt(s.ctx(), s.Store, policy, fingerprint, order("undone"))
+		s.must(err)
+		return s.state()
+	}
+	if got := take(""); got.Fingerprint != "e2" || got.Stage != promotion.Shadow || got.Generation != 7 || got.Of("e1") != promotion.Promoted {
+		s.Errorf("adopted: %+v", got)
+	}
+	if got := take("e1"); got.Stage != promotion.Promoted || got.Percent != 100 || !got.Since.Equal(promoted.Since) || got.Of("e2") != promotion.Shadow {
+		s.Errorf("adopted again: %+v, want it as it left: %+v", got, promoted)
+	}
+	if _, err := promotion.Adopt(s.ctx(), s.Store, policy, "e3", order("")); !errors.Is(err, promotion.ErrNowhere) {
+		s.Errorf("adopt what nobody has: %v, want ErrNowhere", err)
+	}
+}
+
+// stale finds a store that does not look at a step's evidence. A process that was stopped
+// after its judgement, or that a failover has left with a clock ahead, must not step by it.
+func stale(s subject) {
+	s.begin("e1")
+	before := s.state()
+	now := s.heartbeat(promotion.Heartbeat{}).Now
+
+	// The greatest distance is 30 s, before the store's clock and after it. Evidence of now comes
+	// last, because its step is taken.
+	for _, age := range []time.Duration{-5 * time.Minute, time.Minute, 0} {
+		o := order("go")
+		o.AsOf = now.Add(-age)
+		_, err := promotion.Advance(s.ctx(), s.Store, policy, canary(1), o)
+
+		if want := age != 0; errors.Is(err, promotion.ErrStale) != want {
+			s.Errorf("a step by evidence that is %s old: %v", age, err)
+		}
+		if age != 0 && !s.state().Equal(before) {
+			s.Errorf("the step was refused, and the state is %+v", s.state())
+		}
 	}
 }

@@ -174,8 +174,8 @@ const (
 func (e *environment) serve(ctx context.Context, requests []request) error {
 	began, from := time.Now(), time.Time{}
 	if e.redis != nil {
-		var err error
-		from, err = e.store.Now(ctx)
+		heard, err := e.store.Heartbeat(ctx, promotion.Heartbeat{})
+		from = heard.Now
 		if ctx.Err() != nil {
 			return nil // an interrupt that comes before the first request ends the service like any other
 		}

@@ -111,7 +111,8 @@ func connection(ctx context.Context, client redis.UniversalClient) Finding {
 // instances reports the warnings that instances announce about their Redis clients.
 func instances(ctx context.Context, client redis.UniversalClient, name string) (list []Finding) {
 	f := Finding{Check: "client options", Level: warning}
-	all, err := promotion.NewRedisStore(client, name).Instances(ctx)
+	fleet, err := promotion.NewRedisStore(client, name).Fleet(ctx)
+	all := fleet.Instances
 	switch {
 	case err != nil:
 		return []Finding{unknown(f.Check, err)}

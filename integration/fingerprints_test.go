@@ -72,18 +72,18 @@ func (r *rollout) await(t *testing.T, limit time.Duration, what string, met func
 		select {
 		case <-tick:
 		case <-late:
-			t.Fatalf("after %s: not %s; the state is %s %s", limit, what, r.state(t), r.state(t).Epoch)
+			t.Fatalf("after %s: not %s; the state is %s %s", limit, what, r.state(t), r.state(t).Fingerprint)
 		}
 	}
 }
 
-// staysFirst holds that the first epoch keeps its stage and its evidence for a time.
+// staysFirst holds that the first fingerprint keeps its stage and its evidence for a time.
 func (r *rollout) staysFirst(t *testing.T, during time.Duration, meanwhile func()) {
 	t.Helper()
 	end := time.After(during)
 	for tick := time.Tick(time.Second); ; {
-		if s := r.state(t); s.Epoch != r.first.Epoch || s.Stage != promotion.Promoted || !s.Since.Equal(r.first.Since) {
-			t.Fatalf("the state is %s of epoch %s, want %s of %s", s, s.Epoch, r.first, r.first.Epoch)
+		if s := r.state(t); s.Fingerprint != r.first.Fingerprint || s.Stage != promotion.Promoted || !s.Since.Equal(r.first.Since) {
+			t.Fatalf("the state is %s of %s, want %s of %s", s, s.Fingerprint, r.first, r.first.Fingerprint)
 		}
 		if meanwhile != nil {
 			meanwhile()
@@ -98,12 +98,12 @@ func (r *rollout) staysFirst(t *testing.T, during time.Duration, meanwhile func(
 
 func (r *rollout) isFirst(t *testing.T) bool {
 	s := r.state(t)
-	return s.Epoch == r.first.Epoch && s.Stage == promotion.Promoted && s.Since.Equal(r.first.Since)
+	return s.Fingerprint == r.first.Fingerprint && s.Stage == promotion.Promoted && s.Since.Equal(r.first.Since)
 }
 
 func (r *rollout) isNext(t *testing.T) bool {
 	s := r.state(t)
-	return s.Epoch != r.first.Epoch && s.Stage == promotion.Shadow
+	return s.Fingerprint != r.first.Fingerprint && s.Stage == promotion.Shadow
 }
 
 // Processes with an old file beside a promoted fleet: laptops without traffic, an instance
@@ -131,36 +131,46 @@ func TestOldFilesTakeNothing(t *testing.T) {
 		}
 	})
 
-	if n := image.metric(t, "shadowlimit_other_epoch", ""); n != 1 {
-		t.Errorf("the old image says other_epoch %d, want 1", n)
+	if n := image.metric(t, "shadowlimit_other_fingerprint", ""); n != 1 {
+		t.Errorf("the old image says other_fingerprint %d, want 1", n)
 	}
-	if n := fleet[0].metric(t, "shadowlimit_other_epoch", ""); n != 0 {
-		t.Errorf("the fleet says other_epoch %d, want 0", n)
+	if n := fleet[0].metric(t, "shadowlimit_other_fingerprint", ""); n != 0 {
+		t.Errorf("the fleet says other_fingerprint %d, want 0", n)
 	}
 	status, out := shell(t, server{addr: r.addr}, r.name, "status", "per-user")
-	if status != 0 || !strings.Contains(out, "compares another epoch") || !strings.Contains(out, "has no vote") {
+	if status != 0 || !strings.Contains(out, "has another fingerprint") || !strings.Contains(out, "waits for its first request") {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 }
 
-// A rolling deployment takes over once it has had the majority for half a minute. Undone, the
-// epoch before is where it was, with its evidence.
+// A rolling deployment takes over once the last instance of the file before is gone for half a minute. Undone, that one is
+// where it was, with its evidence.
 func TestRollingDeploymentAndItsUndo(t *testing.T) {
 	long(t)
 	r, before := promotedFleet(t, 2)
 	next := r.start(t, 3, withNextFile+nextFile)
 	before[1].stop(t)
-	r.await(t, 75*time.Second, "in the next epoch", func() bool { return r.isNext(t) })
+	before[0].stop(t)
+	r.await(t, 60*time.Second, "of the next fingerprint", func() bool { return r.isNext(t) })
 
 	r.start(t, 1)
 	for _, one := range next {
 		one.stop(t)
 	}
-	r.await(t, 10*time.Second, "where it was", func() bool { return r.isFirst(t) })
+	r.await(t, 60*time.Second, "where it was", func() bool { return r.isFirst(t) })
 }
 
-// Green beside blue changes nothing at a tie. The last blue instance hands over when it ends.
-// Two services with one name are the same tie.
+// With a larger generation it takes over after half a minute of service, whoever else serves.
+func TestLargerGenerationTakesOver(t *testing.T) {
+	long(t)
+	r, _ := promotedFleet(t, 2)
+	r.start(t, 1, withNextFile+strings.Replace(nextFile, "\npolicies:", "\ngeneration: 2\npolicies:", 1))
+	r.await(t, 60*time.Second, "of the next fingerprint", func() bool { return r.isNext(t) })
+	r.start(t, 1, fileVariable+"="+strings.Replace(serviceFile, "\npolicies:", "\ngeneration: 3\npolicies:", 1))
+	r.await(t, 60*time.Second, "where it was", func() bool { return r.isFirst(t) })
+}
+
+// Green beside blue changes nothing until the last blue instance has gone. Two services with one name are the same.
 func TestBlueAndGreen(t *testing.T) {
 	long(t)
 	r, blue := promotedFleet(t, 2)
@@ -170,5 +180,5 @@ func TestBlueAndGreen(t *testing.T) {
 	blue[0].stop(t)
 	r.staysFirst(t, 2*time.Second, nil)
 	blue[1].stop(t)
-	r.await(t, 5*time.Second, "handed over", func() bool { return r.isNext(t) })
+	r.await(t, 60*time.Second, "taken over", func() bool { return r.isNext(t) })
 }

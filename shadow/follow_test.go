@@ -1,0 +1,172 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// asked lets a migration's recorder count a request, as a decided one does.
+func asked(m *migration) {
+	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	m.progress.recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &divergence.Setting{Cost: 1})
+}
+
+// newlyDenied lets a recorder count a request that the enforced candidate denies, and the authoritative allows.
+func newlyDenied(m *migration, hash uint64) {
+	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	setting := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}
+	m.progress.recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {}}, setting)
+}
+
+// running starts an instance of a fingerprint, with a log.
+func running(store promotion.Store, id, fingerprint string) (*fleet, *migration, *bytes.Buffer) {
+	f, m := idleOn(store, id)
+	var log bytes.Buffer
+	f.log = slog.New(slog.NewTextHandler(&log, nil))
+	m.progress.log = f.log
+	m.spec.Fingerprint = fingerprint
+	f.start()
+	return f, m, &log
+}
+
+// Two instances with the next file beside one with the file before. Without a request they
+// change nothing and say so, once. When they have decided one, they wait for the last instance of the file before, and
+// only then their thresholds are those of the fleet. When they close, all is as it was.
+func TestFleetFollowsTheInstancesThatServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := promotion.NewMemoryStore()
+		expect := func(when, stage, fingerprint string) {
+			t.Helper()
+			f, err := store.Fleet(ctx)
+			must(t, err)
+			states, err := store.States(ctx, []string{"p"})
+			announced := f.Specs[0].Fingerprint
+			if s := states[0]; err != nil || s.Describe() != stage || s.Fingerprint != fingerprint || announced != fingerprint {
+				t.Errorf("%s: %s of %s, announced %s, want %s of %s", when, s, s.Fingerprint, announced, stage, fingerprint)
+			}
+		}
+
+		before, m, _ := running(store, "before", "e")
+		asked(m)
+		_, err := promotion.Advance(ctx, store, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
+		must(t, err)
+
+		var next []*fleet
+		var migrations []*migration
+		var logs []*bytes.Buffer
+		for n := range 2 {
+			f, m, log := running(store, fmt.Sprint("next ", n), "f")
+			next, migrations, logs = append(next, f), append(migrations, m), append(logs, log)
+		}
+		time.Sleep(2 * time.Minute)
+		expect("no request yet", "promoted", "e")
+		if n := strings.Count(logs[0].String(), "has another policy file"); n != 1 || !migrations[0].differs() {
+			t.Errorf("%d lines, differs %t:\n%s", n, migrations[0].differs(), logs[0])
+		}
+		if got := migrations[0].enforced(at(0)); got != algorithms.Authoritative {
+			t.Errorf("an instance of another fingerprint enforces the %s", got)
+		}
+
+		for _, m := range migrations {
+			asked(m)
+		}
+		time.Sleep(2 * time.Minute)
+		expect("the file before is served", "promoted", "e")
+		must(t, before.close(ctx))
+		time.Sleep(50 * time.Second)
+		expect("it is not served", "shadow", "f")
+
+		before, m, _ = running(store, "again", "e")
+		defer before.close(ctx)
+		asked(m)
+		for _, f := range next {
+			must(t, f.close(ctx))
+		}
+		time.Sleep(50 * time.Second)
+		expect("closed", "promoted", "e")
+	})
+}
+
+// A reload that brings another file takes effect after half a minute of a single instance, and another
+// generation of the same file reaches the state.
+func TestReloadOfASingleInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := promotion.NewMemoryStore()
+		n := &node{}
+		n.fleet, n.migration = instanceOn(store, "a")
+		defer n.fleet.close(context.Background())
+		asked(n.migration)
+		time.Sleep(2 * time.Second)
+
+		n.use("f", 0)
+		time.Sleep(40 * time.Second)
+		if s := n.progress.stage.state.Load(); s.Fingerprint != "f" || s.Of("e") != promotion.Shadow {
+			t.Errorf("after the reload: %s of %s", s, s.Fingerprint)
+		}
+		n.use("f", 3)
+		time.Sleep(10 * time.Second)
+		if s := n.progress.stage.state.Load(); s.Generation != 3 {
+			t.Errorf("generation %d, want 3", s.Generation)
+		}
+	})
+}
+
+// The leader is killed. Another one evaluates within 20 s; the one that closes need not be waited for.
+func TestAnotherInstanceLeads(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store := promotion.NewMemoryStore()
+			a, _ := instanceOn(store, "a")
+			time.Sleep(10 * time.Second)
+			b, m := instanceOn(store, "b")
+			defer b.close(context.Background())
+			time.Sleep(40 * time.Second)
+			if !a.view.leads.Load() || b.view.leads.Load() {
+				t.Fatalf("a leads: %t, b leads: %t", a.view.leads.Load(), b.view.leads.Load())
+			}
+			if at := m.progress.assessment.Load(); at == nil || at.Leader != "a" || time.Since(at.at) > 2*promotion.EvaluateEvery {
+				t.Errorf("b has %+v, want what a has published", at)
+			}
+
+			within := 20 * time.Second
+			if killed {
+				a.stop()
+			} else {
+				must(t, a.close(t.Context()))
+				within = 7 * time.Second
+			}
+			gone := time.Now()
+			time.Sleep(within)
+			if at := m.progress.assessment.Load(); !b.view.leads.Load() || at.Leader != "" || at.at.Before(gone) {
+				t.Errorf("killed %t: %s later b leads: %t, and has what is %s old", killed, within, b.view.leads.Load(), time.Since(at.at))
+			}
+		})
+	}
+}
+
+// A failover takes back what is announced, when every instance of the stored fingerprint is gone. One of
+// another announces the policy, so that it is evaluated and commands know it.
+func TestPolicyOfAnotherFingerprintIsAnnouncedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := promotion.NewMemoryStore()
+		must(t, promotion.Begin(t.Context(), store, "p", "gone", 0, "test"))
+		f, m := idleOn(store, "a")
+		must(t, f.poll(t.Context()))
+		must(t, f.leadNow(t.Context()))
+		must(t, f.leadNow(t.Context()))
+		if m.progress.assessment.Load() == nil {
+			t.Error("the policy was not evaluated")
+		}
+	})
+}

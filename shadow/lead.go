@@ -1,0 +1,143 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// leadLoop asks for the lease and leads with it until ctx is over; see promotion.Leader. It is a loop of its own,
+// because a store that is slow with evidence must not make gaps between two looks.
+func (f *fleet) leadLoop(ctx context.Context) {
+	lead := task{what: "lead the fleet or hear of its leader", do: f.lead, within: leadTimeout}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(f.untilTurn()):
+		}
+		f.run(ctx, &lead)
+	}
+}
+
+// untilTurn returns how long to wait for the next turn. A lease that ends before that is asked for right then: a leader
+// that was killed is to be replaced within seconds.
+func (f *fleet) untilTurn() time.Duration {
+	f.leading.Lock()
+	defer f.leading.Unlock()
+	next := jittered(promotion.LeadEvery)
+	if f.lease > 0 {
+		next = min(next, f.lease+rand.N(time.Second))
+	}
+	return next
+}
+
+// lead does what is due as the leader, or reads what the leader has found.
+func (f *fleet) lead(ctx context.Context) error {
+	f.leading.Lock()
+	defer f.leading.Unlock()
+	t, err := f.leader.Turn(ctx)
+	f.logMoves(t.Moves)
+	f.view.leads.Store(t.Leads)
+	if f.lease = 0; !t.Leads {
+		f.lease = t.Lease
+		if err == nil {
+			err = f.readPublished(ctx)
+		}
+		return err
+	}
+
+	for _, m := range f.migrations() {
+		if i := slices.IndexFunc(t.List, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy }); i >= 0 {
+			f.keep(m, &assessment{&t.List[i], time.Now()})
+		}
+	}
+
+	// After an error the list may be short for another reason, and nothing may be concluded from it.
+	if err == nil && t.Evaluated {
+		err = f.announceForgotten(ctx, t.List)
+	}
+	return err
+}
+
+// leadNow is lead, with all policies evaluated or all findings read.
+func (f *fleet) leadNow(ctx context.Context) error {
+	f.leader.Hurry()
+	f.read.clear()
+	return f.lead(ctx)
+}
+
+// announceForgotten announces policies that nobody has: a store that has lost its data does not know them any more, and where no
+// instance of the stored fingerprint is left, any announcement is better than none. No command would know the policy.
+func (f *fleet) announceForgotten(ctx context.Context, list []promotion.Assessment) error {
+	var h promotion.Heartbeat
+	for _, m := range f.migrations() {
+		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
+		if i < 0 || !m.differs() && list[i].Spec.Fingerprint != m.spec.Fingerprint {
+			h.Specs = append(h.Specs, m.spec)
+		}
+	}
+	if len(h.Specs) == 0 {
+		return nil
+	}
+	heard, err := f.store.Heartbeat(ctx, h)
+	return errors.Join(err, heard.Refused)
+}
+
+// readPublished reads what the leader has found.
+func (f *fleet) readPublished(ctx context.Context) error {
+	if !f.read.renew(promotion.EvaluateEvery - promotion.LeadEvery/2) {
+		return nil
+	}
+	migrations := f.migrations()
+	list, err := f.store.Published(ctx, namesOf(migrations), false)
+	if err != nil {
+		return err
+	}
+	for n, m := range migrations {
+		state := *m.progress.stage.state.Load()
+		if p := &list[n]; p.Of(&state) {
+			a := p.Assessment(m.spec, state)
+			age := f.view.now().Sub(a.Evidence.Now).Abs() // either clock may have stepped
+			f.keep(m, &assessment{&a, time.Now().Add(-age)})
+		}
+	}
+	return nil
+}
+
+func namesOf(migrations []*migration) (names []string) {
+	for _, m := range migrations {
+		names = append(names, m.spec.Policy)
+	}
+	return names
+}
+
+// logMoves logs the moves of this instance as the leader.
+func (f *fleet) logMoves(moves []promotion.Move) {
+	for _, move := range moves {
+		f.log.Info("shadowlimit: moved", "policy", move.Policy,
+			"to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
+	}
+}
+
+// keep keeps the assessment of a policy, and logs an alarm that an operator has to act on.
+// An alarm that goes on is logged once. In automatic mode the leader acts on it, and
+// the move is logged instead.
+func (f *fleet) keep(m *migration, a *assessment) {
+	// A record has room for two sides, and those of instances that compare something else displace this policy's.
+	if len(a.Evidence.OtherEpoch) > 0 && !m.differs() {
+		m.progress.recorder.Mark(f.view.now())
+	}
+	before := m.progress.assessment.Swap(a)
+	known := before != nil && before.Alarm.Reason != ""
+	if a.Alarm.Reason == "" || known || a.Spec.Config.Automatic {
+		return
+	}
+	f.log.Warn("shadowlimit: the candidate does harm, and stays as it is because the mode is manual; "+
+		"unless the alarm is expected, run the command behind next in shadowlimit status",
+		"policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm.Reason)
+}

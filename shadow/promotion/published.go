@@ -1,0 +1,77 @@
+package promotion
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// Findings are what a leader publishes of one round.
+type Findings struct {
+	// At is when it read the evidence, by the store's clock, and By the leader's id.
+	At       time.Time
+	By       string
+	Policies []Published
+	// Levels are those of adaptive limits, by the key of their rule; nil leaves what is published.
+	Levels map[string]adaptive.State
+}
+
+// Published is an assessment as the leader publishes it for the others: all that metrics and a report
+// need, and nothing that grows with the history.
+type Published struct {
+	Policy      string    `json:"policy"`
+	Leader      string    `json:"leader"`
+	Version     Version   `json:"version"`
+	Fingerprint string    `json:"fingerprint"`
+	Since       time.Time `json:"since"`
+	// Evidence has the sums of its history only; Evidence.Now is when it was read.
+	Evidence   gate.Evidence   `json:"evidence"`
+	Silent     int             `json:"silent,omitempty"` // instances
+	Gate       gate.Result     `json:"gate"`
+	Obstacles  []gate.Obstacle `json:"obstacles,omitempty"`
+	NoForecast string          `json:"no_forecast,omitempty"`
+	Never      bool            `json:"never,omitempty"` // waiting does not help
+	Alarm      gate.Alarm      `json:"alarm"`
+	Next       *Next           `json:"next,omitempty"`
+	// Details are stored apart, because they grow with the history. nil leaves those of before.
+	Details *Details `json:"-"`
+}
+
+// Details are the part of an assessment that only a report needs.
+type Details struct {
+	Series          []gate.Point          `json:"series"`
+	TopNewlyDenied  []divergence.KeyCount `json:"top_newly_denied"`
+	TopNewlyAllowed []divergence.KeyCount `json:"top_newly_allowed"`
+}
+
+// Publish returns what a leader publishes of an assessment.
+func (a *Assessment) Publish(leader string) Published {
+	p := Published{
+		Policy: a.Spec.Policy, Leader: leader,
+		Version: a.State.Version, Fingerprint: a.State.Fingerprint, Since: a.State.Since,
+		Evidence: a.Evidence, Silent: len(a.Silent),
+		Gate: a.Gate, Obstacles: a.Gate.Obstacles, NoForecast: a.Gate.NoForecast, Never: a.Gate.Never,
+		Alarm: a.Alarm, Next: a.Next,
+	}
+	p.Evidence.History = a.Evidence.History.Sum()
+	return p
+}
+
+// Of reports whether this was found of the evidence that a state has.
+func (p *Published) Of(s *State) bool { return p.Leader != "" && s.counts(p.Fingerprint, p.Since) }
+
+// Assessment returns the assessment in a state of the same evidence, which may be a later one: a
+// stage that was left has no alarm any more.
+func (p *Published) Assessment(spec Spec, s State) Assessment {
+	a := Assessment{
+		Spec: spec, State: s, Evidence: p.Evidence, Gate: p.Gate, Alarm: p.Alarm, Next: p.Next,
+		Origin: Origin{Leader: p.Leader, Details: p.Details, SilentThen: p.Silent},
+	}
+	a.Gate.Obstacles, a.Gate.NoForecast, a.Gate.Never = p.Obstacles, p.NoForecast, p.Never
+	if !s.Exposed() {
+		a.Alarm = gate.Alarm{}
+	}
+	return a
+}
