@@ -115,7 +115,8 @@ func (e *entry) inPlace(first, second partName) bool {
 }
 
 // arrange puts the charged parts into their slots, with an empty part for a side that has none. A side that is not
-// enforced begins as a copy of the enforced one, if both are of one algorithm and window: it then has the same phase.
+// enforced begins as a copy of the enforced one, if both are of one algorithm and window: it then has the same phase. The enforced
+// one never does: nothing that it remembers may come from the other.
 func (e *entry) arrange(c *Charge, names *[2]partName) {
 	first, second := c.Enforced, c.Enforced.Other()
 	e.parts = [2]part{e.part(names[first]), e.part(names[second])}
@@ -236,7 +237,7 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 			whole = false
 			continue
 		}
-		idle = max(idle, at+micros(into[r].Decision.ResetAfter+c.Linger))
+		idle = max(idle, at+micros(into[r].Decision.ResetAfter)+micros(c.Linger))
 	}
 
 	if !whole {

@@ -38,8 +38,10 @@ func (e *StoreError) Unwrap() error { return e.Err }
 func (e *StoreError) Migrating() bool { return tryAgain(e.Err) }
 
 // NodeIsWell reports whether the node answers and refuses this record alone: its slot migrates
-// or has no node, or there is no memory for what the charge would write. The node goes on
+// or has no node, there is no memory for what the charge would write, or another program has made the
+// key something else. The node goes on
 // answering for other records, a denial among them, which writes nothing.
 func (e *StoreError) NodeIsWell() bool {
-	return e.Migrating() || redis.HasErrorPrefix(e.Err, "CLUSTERDOWN Hash slot not served") || redis.HasErrorPrefix(e.Err, "OOM")
+	return e.Migrating() || redis.HasErrorPrefix(e.Err, "CLUSTERDOWN Hash slot not served") ||
+		redis.HasErrorPrefix(e.Err, "OOM") || redis.HasErrorPrefix(e.Err, "WRONGTYPE")
 }

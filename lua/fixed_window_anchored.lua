@@ -6,4 +6,4 @@ if back then -- the window is as old as it was
   last = at
 end
 local start, count = aux, used
-if used == 0 or now - start >= length then start, count = now, 0 end
+if used == 0 or start > now or now - start >= length then start, count = now, 0 end

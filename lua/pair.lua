@@ -52,7 +52,7 @@ local copied = false
 
 -- The second part stays as it is, or the first one, where this side is not there yet.
 local name2 = part2
-if part1 ~= name1 and part1 ~= 0 then name2 = part1 end
+if part1 ~= name1 and part1 ~= 0 and part1 == part1 then name2 = part1 end
 {{- end}}
 
 -- Parts go by name: a side keeps its state when it is promoted, and begins afresh when it has no part.

@@ -2,6 +2,7 @@
 -- still covers, on whole numbers of ticks: prev*(W-e) + (curr+c)*W <= L*W.
 -- State: last is the last admitted instant, used the count of its window, aux the count of the window before.
 local requests, length, tick = first, second, third
+if aux < 0 then aux = 0 end -- no step makes such a state
 
 -- What the window before counts becomes part of this one's count: just as much stays free.
 if back then

@@ -2,6 +2,7 @@
 -- sides are judged. State: last is the newest entry's instant, used the cost of the entries that are kept, aux their
 -- number, seq the newest one's. A set without a state is left over and does not count.
 local requests, length, most = first, second, third
+if aux < 0 then used = 0 end -- no step makes such a state
 local held, front, count, gone = redis.call('ZCARD', set), 0, used, {}
 entries = {add = {}, remove = {}, anew = false, taken = not back and aux or 0}
 if used > 0 then

@@ -2,6 +2,8 @@ package shadow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -20,11 +22,11 @@ import (
 // was deferred must find it. No check waits for so long.
 const linger = time.Minute
 
-// begunAsCopy reports whether a candidate begins as a copy of the authoritative: one record, one
-// algorithm, one window.
+// begunAsCopy reports whether a candidate always begins as a copy of the authoritative: one record,
+// one algorithm, one window. A log is copied only if it is short.
 func (m *migration) begunAsCopy() bool {
 	a, c := &m.sides[algorithms.Authoritative], &m.sides[algorithms.Candidate]
-	return m.judgedTogether() && a.algorithm.Algorithm.Name() == c.algorithm.Algorithm.Name() && a.window == c.window
+	return a.shape != algorithms.SlidingLog && m.judgedTogether() && a.algorithm.Algorithm.Name() == c.algorithm.Algorithm.Name() && a.window == c.window
 }
 
 // memoryOf returns how long a side's state may depend on one check, as far as its configuration
@@ -42,14 +44,14 @@ func memoryOf(a algorithms.Algorithm, l algorithms.Limit) time.Duration {
 }
 
 // inProcess says whether a side began with this process, so that it has not seen what the other
-// side remembers. It does not count as evidence for the process's first window.
+// side remembers. It does not count as evidence for the first window.
 type inProcess struct {
-	began time.Time   // of the process
-	old   atomic.Bool // there is no such side, or the process is older than a window
+	began time.Time   // of the process, or of the comparison if a reload has begun it later
+	old   atomic.Bool // there is no such side, or it is older than a window
 }
 
-func (p *inProcess) begin(m *migration, began time.Time) {
-	p.began = began
+func (p *inProcess) begin(m *migration) {
+	p.began = m.progress.started
 	a, c := &m.sides[0], &m.sides[1]
 	together := !m.spec.Apart || a.keptApart() && c.keptApart() || a.keptHere() && c.keptHere()
 	p.old.Store(together && !m.synchronized())
@@ -62,17 +64,9 @@ func (s *side) keptApart() bool { return s.foreign == nil && s.store.remote() }
 // keptHere reports whether this process keeps the side's state. Two such sides have begun together.
 func (s *side) keptHere() bool { return s.foreign == nil && !s.store.remote() }
 
-// young reports whether a side lives in this process, which is younger than a window.
-func (m *migration) young(o *observations) bool {
-	// A foreign limiter tells no instant.
-	at := o[algorithms.Authoritative].At
-	if at.IsZero() {
-		at = o[algorithms.Candidate].At
-	}
-	if at.IsZero() {
-		at = time.Now()
-	}
-	if at.Sub(m.inProcess.began) < m.spec.Window {
+// young reports whether a side began with this process, or with a reload, less than a window ago.
+func (m *migration) young() bool {
+	if time.Since(m.inProcess.began) < m.spec.Window {
 		return true
 	}
 	m.inProcess.old.Store(true)
@@ -80,7 +74,10 @@ func (m *migration) young(o *observations) bool {
 }
 
 // losses finds out whether a Redis has lost data: instances raise one counter, and a counter that
-// is there no more, or lower than before, has been lost with all that was written since.
+// is there no more, or lower than before, has been lost with all that was written since. It finds a
+// Redis that was emptied, or restored from an older copy. It does not find each failover that loses
+// the last writes, because other instances may have raised the counter again by then: those cost
+// little, and need no mark. In a cluster it finds the loss of one master's data only.
 type losses struct {
 	raise func(context.Context) (int64, error)
 	last  int64 // guarded by the goroutine that asks
@@ -103,10 +100,14 @@ func (l *losses) found(ctx context.Context) (bool, error) {
 	return lost, nil
 }
 
-// checkStores marks the evidence of policies of which a store has lost data. It returns no error: a
-// store that does not answer is reported where checks fail.
+// lossTimeout bounds the question to one store: the next one must be asked as well.
+const lossTimeout = fleetTimeout / 8
+
+// checkStores marks the evidence of policies of which a store has lost data. Its error is what a
+// store has refused: one that does not answer is reported where checks fail.
 func (e *engine) checkStores(ctx context.Context) error {
 	migrations := e.plan.Load().migrations
+	var refused []error
 	for _, s := range e.stores {
 		s.nodes.forgetGone(ctx)
 
@@ -114,16 +115,19 @@ func (e *engine) checkStores(ctx context.Context) error {
 		if s.losses == nil || s.nodes.resting() || !anyApartIn(migrations, s) {
 			continue
 		}
-		if lost, err := s.losses.found(ctx); err != nil || !lost {
-			continue
+		bounded, cancel := context.WithTimeout(ctx, lossTimeout)
+		lost, err := s.losses.found(bounded)
+		cancel()
+		if answer := redis.Error(nil); errors.As(err, &answer) {
+			refused = append(refused, fmt.Errorf("store %s: %w", loggedStore(s.name), err))
 		}
 		for _, m := range migrations {
-			if m.apartIn(s) {
+			if lost && m.apartIn(s) {
 				m.progress.recorder.Mark(e.view.now())
 			}
 		}
 	}
-	return nil
+	return errors.Join(refused...)
 }
 
 // apartIn reports whether a side is in a store that the other side does not share.

@@ -53,9 +53,9 @@ func TestSideOfAYoungProcess(t *testing.T) {
 		sides := func(a, b *store) *migration {
 			both := bothIn(a)
 			both[1].store = b
-			return newMigration(promotion.Spec{Policy: "p", Window: time.Minute}, both, options{log: log, started: time.Now()})
+			return newMigration(promotion.Spec{Policy: "p", Window: time.Minute}, both, options{log: log})
 		}
-		young := func(m *migration) bool { return !m.inProcess.old.Load() && m.young(&observations{{At: time.Now()}}) }
+		young := func(m *migration) bool { return !m.inProcess.old.Load() && m.young() }
 
 		beside, inMemory, inRedis := sides(remote, memory), sides(memory, memory), sides(remote, remote)
 		time.Sleep(time.Minute - time.Millisecond)

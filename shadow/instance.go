@@ -161,7 +161,7 @@ func instanceID(name string) string {
 
 // options are those of the instance's migrations.
 func (i *instance) options() options {
-	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations, started: i.fleet.started}
+	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
 }
 
 // start sets the first plan, and starts all goroutines. The button comes before the fleet:

@@ -37,7 +37,6 @@ type options struct {
 	log       *slog.Logger
 	secret    []byte                   // of recorders
 	durations *prometheus.HistogramVec // nil: durations are not measured
-	started   time.Time                // of the instance
 	before    *migration               // the policy as it was before a reload, nil if it is new
 }
 
@@ -51,7 +50,6 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	}
 	m.spec.Apart = m.hasCandidate() && !m.judgedTogether()
 	m.spec.Copied = m.begunAsCopy()
-	m.inProcess.begin(m, o.started)
 	m.protect(spec.Config.Protect, o.secret)
 	m.shareLevel()
 	for role := range m.sides {
@@ -65,9 +63,10 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 
 	if m.sameFingerprint(o.before) {
 		m.resume(o.before)
-		return m
+	} else {
+		m.begin(&o)
 	}
-	m.begin(&o)
+	m.inProcess.begin(m)
 	return m
 }
 

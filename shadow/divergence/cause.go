@@ -66,7 +66,11 @@ type Setting struct {
 
 // disturbs reports whether there is anything to count in a Disturbance: of sides that share a record there hardly ever is.
 func (s *Setting) disturbs(o *[2]algorithms.Observation) bool {
-	return s.Apart || o[0].Lost || o[1].Lost
+	if s.Apart || !o[0].Lost && !o[1].Lost && o[0].Status == o[1].Status {
+		return s.Apart
+	}
+	_, _, oneSided := missed(o, false)
+	return oneSided
 }
 
 // Distance is how far two sides lie apart.

@@ -87,7 +87,11 @@ func disturb(d **Disturbance) *Disturbance {
 // count counts a check of some cost. Shifted says that each side has denied its key lately.
 func (d *Disturbance) count(o *[2]algorithms.Observation, outcome Outcome, setting *Setting, shifted bool) {
 	if role, reason, oneSided := missed(o, setting.Apart); oneSided {
-		addCost(&d.OneSided[role][reason], setting.Cost)
+		cost := setting.Cost
+		if o[role].Lost { // at most so much
+			cost = max(cost, setting.Limits[role].Requests)
+		}
+		addCost(&d.OneSided[role][reason], cost)
 		return
 	}
 
@@ -108,7 +112,8 @@ func (d *Disturbance) count(o *[2]algorithms.Observation, outcome Outcome, setti
 }
 
 // missed reports whether a check has reached, or may have reached, one side only, which side has missed it, and why.
-// Sides that share a record are checked in one step, and fail together.
+// Sides that share a record are checked in one step, and fail together, but for a log that was given up
+// or whose slot moves.
 func missed(o *[2]algorithms.Observation, apart bool) (role algorithms.Role, reason algorithms.SkipReason, oneSided bool) {
 	a, c := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 	switch {
@@ -117,7 +122,10 @@ func missed(o *[2]algorithms.Observation, apart bool) (role algorithms.Role, rea
 		return algorithms.Authoritative, algorithms.StoreFailed, true
 	case c.Lost:
 		return algorithms.Candidate, algorithms.StoreFailed, true
-	case !apart || a.Status == algorithms.Judged && c.Status == algorithms.Judged:
+	case a.Status == algorithms.Judged && c.Status == algorithms.Judged:
+		return 0, 0, false
+	case !apart && (a.Status != algorithms.Judged || c.Reason != algorithms.StoreFailed) &&
+		(c.Status != algorithms.Judged || a.Reason != algorithms.StoreFailed):
 		return 0, 0, false
 	case a.Status == algorithms.Judged:
 		return algorithms.Candidate, missedFor(c), true

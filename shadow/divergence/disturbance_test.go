@@ -47,7 +47,7 @@ func TestCostThatReachedOneSideOnly(t *testing.T) {
 	}{
 		"both allow":             {[2]algorithms.Observation{answerAllow, answerDeny}, none, none, [2]int64{3, 0}},
 		"both deny":              {[2]algorithms.Observation{answerDeny, answerDeny}, none, none, [2]int64{0, 3}},
-		"timeout":                {[2]algorithms.Observation{answerAllow, storeFailed}, one(candidate, algorithms.StoreFailed), none, [2]int64{}},
+		"timeout":                {[2]algorithms.Observation{answerAllow, storeFailed}, one(candidate, algorithms.StoreFailed), one(candidate, algorithms.StoreFailed), [2]int64{}},
 		"the limiter failed":     {[2]algorithms.Observation{answerAllow, answerFailed}, one(candidate, algorithms.StoreFailed), none, [2]int64{}},
 		"authoritative":          {[2]algorithms.Observation{answerFailed, answerDeny}, one(authoritative, algorithms.StoreFailed), none, [2]int64{}},
 		"queue full":             {[2]algorithms.Observation{answerDeny, skip(algorithms.QueueFull)}, one(candidate, algorithms.QueueFull), none, [2]int64{}},
@@ -173,9 +173,9 @@ func TestYoungSidesAreNotCompared(t *testing.T) {
 func TestMarksAndCostBesideObservations(t *testing.T) {
 	r := NewRecorder(nil)
 	r.Mark(disturbedNoon)
-	r.OneSided(disturbedNoon, algorithms.Authoritative, 5, algorithms.OtherReason)
-	r.OneSided(disturbedNoon, algorithms.Candidate, math.MaxInt64, algorithms.QueueFull)
-	r.OneSided(disturbedNoon, algorithms.Candidate, math.MaxInt64, algorithms.QueueFull)
+	r.OneSided(7, disturbedNoon, algorithms.Authoritative, 5, algorithms.OtherReason)
+	r.OneSided(7, disturbedNoon, algorithms.Candidate, math.MaxInt64, algorithms.QueueFull)
+	r.OneSided(7, disturbedNoon, algorithms.Candidate, math.MaxInt64, algorithms.QueueFull)
 
 	want := Disturbance{Marks: 1}
 	want.OneSided[algorithms.Authoritative][algorithms.OtherReason] = 5

@@ -148,18 +148,18 @@ func (r *Recorder) Observe(
 }
 
 // OneSided counts the cost of a check that a side has missed, or may have missed, where Observe does not see it.
-func (r *Recorder) OneSided(at time.Time, role algorithms.Role, cost int64, reason algorithms.SkipReason) {
-	r.disturb(at, func(d *Disturbance) { addCost(&d.OneSided[role][reason], cost) })
+func (r *Recorder) OneSided(hash uint64, at time.Time, role algorithms.Role, cost int64, reason algorithms.SkipReason) {
+	r.disturb(hash, at, func(d *Disturbance) { addCost(&d.OneSided[role][reason], cost) })
 }
 
 // Mark notes that a side was found to have lost what it remembers.
 func (r *Recorder) Mark(at time.Time) {
-	r.disturb(at, func(d *Disturbance) { d.Marks++ })
+	r.disturb(0, at, func(d *Disturbance) { d.Marks++ })
 }
 
-// disturb counts in the minute and the tick of an instant. It is rare, so that all of it may be in one stripe.
-func (r *Recorder) disturb(at time.Time, count func(*Disturbance)) {
-	s := &r.stripes[0]
+// disturb counts in the minute and the tick of an instant.
+func (r *Recorder) disturb(hash uint64, at time.Time, count func(*Disturbance)) {
+	s := &r.stripes[hash&uint64(len(r.stripes)-1)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
