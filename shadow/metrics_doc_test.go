@@ -160,7 +160,7 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 
 	known := *noAssessment
 	one := 1.0
-	known.Gate.Coverage, known.Gate.Blind, known.Gate.Divergence.Ratio = &one, &one, &one
+	known.Gate.Coverage, known.Gate.Disturbed, known.Gate.Divergence.Ratio = &one, &one, &one
 	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
 	for _, f := range policyMetrics {
 		sent := func(a *promotion.Assessment) (n int) {

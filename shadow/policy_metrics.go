@@ -68,7 +68,7 @@ var policyMetrics = []family[reading]{
 	{
 		"comparisons_total",
 		"Evaluations, by outcome: charges of a policy with a candidate, but for peeks and completed migrations; " +
-			"inconclusive, blind and authoritative_error are not compared.",
+			"inconclusive and authoritative_error are not compared.",
 		counter, []string{"outcome"}, compared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {
 				send(float64(n), divergence.Outcome(outcome).String())
@@ -169,10 +169,10 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"gate_blind_ratio", "Share of the last day's evaluations that were blind; absent without evaluations.",
+		"gate_disturbed_ratio", "Share of the last day's time that is disturbed, and so no evidence; absent without a live instance in it.",
 		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
-			if a.Gate.Blind != nil {
-				send(*a.Gate.Blind)
+			if a.Gate.Disturbed != nil {
+				send(*a.Gate.Disturbed)
 			}
 		}),
 	},

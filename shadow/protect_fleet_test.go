@@ -165,6 +165,7 @@ func TestHarmIsFoundInShadow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHarmWorld(t)
 			defer w.close()
+			time.Sleep(time.Hour) // the first window of a candidate that begins fresh is no evidence
 			w.run(t, harmTraffic{every: tt.tr.every, gap: tt.tr.gap}, 20*time.Minute)
 			w.run(t, tt.tr, 40*time.Minute)
 			time.Sleep(30 * time.Second)

@@ -115,9 +115,14 @@ func TestCandidateOfHalfTheLimitIsRolledBack(t *testing.T) {
 				places: arrangement.places, instances: 2,
 			}
 
-			calm := setting.timeToRollback(t, twinStep{do: "wait"})
-			if calm > 25*time.Second {
-				t.Errorf("in a calm world it is enforced for %s", calm)
+			// All clients are at their limit. Where the sides share no record, differences of such a key count once one
+			// side has allowed a capacity more than the other, as each instance sees it.
+			calm, most := setting.timeToRollback(t, twinStep{do: "wait"}), 25*time.Second
+			if !setting.sharesRecord() {
+				most = 90 * time.Second
+			}
+			if calm > most {
+				t.Errorf("in a calm world it is enforced for %s, want at most %s", calm, most)
 			}
 			for _, name := range twinNames() {
 				if twinStages[name] || !setting.sharesRecord() {

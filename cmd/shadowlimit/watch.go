@@ -99,14 +99,11 @@ func showLines(out io.Writer, r *status.Report) error {
 				text += fmt.Sprintf(", %s %s of %s", ratio, humanize.Percent(*v.Ratio), humanize.Percent(v.Threshold))
 			}
 		}
-		for _, n := range []struct {
-			name  string
-			count int64
-		}{{"not compared", p.Uncompared}, {"blind", p.Blind}} {
-			if n.count > 0 {
-				share := float64(n.count) / float64(p.Comparisons+p.Uncompared+p.Blind)
-				text += fmt.Sprintf(", %s %s", n.name, humanize.Percent(share))
-			}
+		if p.Uncompared > 0 {
+			text += ", not compared " + humanize.Percent(float64(p.Uncompared)/float64(p.Comparisons+p.Uncompared))
+		}
+		if d := p.Gate.Disturbed; d != nil && *d > 0 {
+			text += fmt.Sprintf(", %s of the last day disturbed", humanize.Percent(*d))
 		}
 		if p.Alarm != "" {
 			text += ", ALARM: " + p.Alarm

@@ -50,10 +50,8 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.Denied.writeText(b)
 	status.WriteCauses(b, "newly denied", p.CausesNewlyDenied)
 	status.WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
-	for _, text := range []string{p.NotCompared(), p.BlindText()} {
-		if text != "" {
-			fmt.Fprintf(b, "  %s\n", text)
-		}
+	if text := p.NotCompared(); text != "" {
+		fmt.Fprintf(b, "  %s\n", text)
 	}
 	p.writeHurt(b)
 	b.WriteByte('\n')

@@ -213,6 +213,10 @@ var notReported = map[string]string{
 	"Config.ExtraLoad":     "Gate.ExtraLoad.Threshold is the threshold that was judged by",
 	"Config.Protect":       "Gate.Reason names the key that loses too much",
 
+	"Apart":  "Gate.DisturbedBy says what it does",
+	"Window": "Gate.DisturbedBy says until when it disturbs the time",
+	"Copied": "Gate.DisturbedBy says that a side begins fresh",
+
 	"CandidateStore":     "StoreAway says that it does not answer, and the golden policy has another stage",
 	"AsksStore":          "StoreAway says that the service's own Redis does not answer, and the golden policy has another store",
 	"Config.Dwell":       "NextStep names the end of the dwell",

@@ -28,8 +28,9 @@ var remedies = []remedy{
 		return "read the log of these instances, which are heard of and write no evidence: " + firstOf(a.Evidence.NotWriting)
 	}},
 	{kinds(gate.LowCoverage), uncovered},
-	{kinds(gate.MostlyBlind), always("find out why the sides have had different charges, or wait one window: " +
-		runbooks + "ShadowlimitMostlyBlind.md")},
+	{kinds(gate.DisturbedTime), func(_ *promotion.Assessment, found []gate.Obstacle) string {
+		return "wait for undisturbed time, or mend what disturbs it: " + found[0].Text + ": " + runbooks + "ShadowlimitNoEvidence.md"
+	}},
 	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
 	{kinds(gate.AllowsNothing), named},
 	{kinds(gate.ProtectedLost), func(_ *promotion.Assessment, found []gate.Obstacle) string {

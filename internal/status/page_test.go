@@ -28,13 +28,13 @@ import (
 
 // always returns a source that always reports these policies.
 func always(policies ...status.Policy) status.Source {
-	return blind(func(context.Context) (status.Report, error) {
+	return unaided(func(context.Context) (status.Report, error) {
 		return status.Report{Name: "shop", Policies: policies}, nil
 	})
 }
 
-// blind is a source that knows nothing without its store.
-func blind(report func(context.Context) (status.Report, error)) status.Source {
+// unaided is a source that knows nothing without its store.
+func unaided(report func(context.Context) (status.Report, error)) status.Source {
 	return status.Source{Report: report}
 }
 
@@ -119,7 +119,9 @@ func goldenAssessment() promotion.Assessment {
 		ratio := 0.0123
 		a.Gate = gate.Result{
 			Verdict: gate.Wait, Reason: "it soaks",
-			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio},
+			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{
+				Coverage: &ratio, UndisturbedHours: 22.25, Disturbed: &ratio, DisturbedBy: "a store has lost data",
+			},
 			CleanHoursNeeded: 48,
 			Forecast: gate.Forecast{
 				Obstacles:   []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
@@ -149,7 +151,7 @@ func goldenAssessment() promotion.Assessment {
 			Unix: now.Add(-time.Hour).Unix() / divergence.SecondsPerMinute,
 			Tally: divergence.Tally{
 				divergence.AgreeAllow: 98765, divergence.AgreeDeny: 5678, divergence.NewlyDenied: 1234, divergence.NewlyAllowed: 432,
-				divergence.CandidateError: 9, divergence.Inconclusive: 21, divergence.Blind: 17,
+				divergence.CandidateError: 9, divergence.Inconclusive: 21,
 				divergence.ExpectedDenied: 56, divergence.ExpectedAllowed: 34,
 			},
 		}}
@@ -435,7 +437,7 @@ func TestPageOfAFailure(t *testing.T) {
 	}
 
 	for _, tt := range tests {
-		page := status.Page(blind(func(context.Context) (status.Report, error) { return status.Report{}, tt.err }))
+		page := status.Page(unaided(func(context.Context) (status.Report, error) { return status.Report{}, tt.err }))
 		for _, target := range []string{"/status", "/status?format=json"} {
 			got := get(page, target, "")
 			body := got.Body.String()
@@ -450,7 +452,7 @@ func TestPageOfAFailure(t *testing.T) {
 }
 
 func TestPageOutlivesAPanic(t *testing.T) {
-	page := status.Page(blind(func(context.Context) (status.Report, error) { panic("no") }))
+	page := status.Page(unaided(func(context.Context) (status.Report, error) { panic("no") }))
 	if got := get(page, "/status", ""); got.Code != http.StatusServiceUnavailable {
 		t.Error(got.Code)
 	}
@@ -462,7 +464,7 @@ func TestPageAsksSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		asked, failing := 0, false
-		page := status.Page(blind(func(context.Context) (status.Report, error) {
+		page := status.Page(unaided(func(context.Context) (status.Report, error) {
 			time.Sleep(time.Second) // of the bubble: other requests arrive in the meantime
 			mu.Lock()
 			defer mu.Unlock()
@@ -518,7 +520,7 @@ func TestPageAsksSeldom(t *testing.T) {
 func TestPageOfASourceThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, end := 0, make(chan struct{})
-		page := status.Page(blind(func(context.Context) (status.Report, error) {
+		page := status.Page(unaided(func(context.Context) (status.Report, error) {
 			asked++
 			<-end
 			return status.Report{Name: "shop"}, nil

@@ -14,7 +14,6 @@ import (
 type Summary struct {
 	Comparisons      int64                 `json:"comparisons"`
 	Uncompared       int64                 `json:"uncompared"` // the authoritative failed, or the comparison was inconclusive
-	Blind            int64                 `json:"blind"`      // the sides have not had the same charges
 	AgreeAllow       int64                 `json:"agree_allow"`
 	AgreeDeny        int64                 `json:"agree_deny"`
 	NewlyDenied      int64                 `json:"newly_denied"`
@@ -38,7 +37,6 @@ func Summarize(t divergence.Tally) Summary {
 	return Summary{
 		Comparisons:     t.Comparisons(),
 		Uncompared:      t.Uncompared(),
-		Blind:           t[divergence.Blind],
 		AgreeAllow:      t[divergence.AgreeAllow],
 		AgreeDeny:       t[divergence.AgreeDeny],
 		NewlyDenied:     t[divergence.NewlyDenied],

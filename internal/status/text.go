@@ -60,6 +60,7 @@ func (p *Policy) write(b *strings.Builder) {
 
 	p.writeLeader(b)
 	p.Gate.WriteText(b) // a strings.Builder never fails
+	p.writeDisturbed(b)
 	if p.Gate.Verdict != gate.Pass {
 		fmt.Fprintf(b, "  what this verdict means, and what ends it: %s#verdict\n", glossary)
 	}
@@ -67,7 +68,6 @@ func (p *Policy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
 	writePage(b, p.NotCompared(), "ShadowlimitCoverageLow")
-	writePage(b, p.BlindText(), "ShadowlimitMostlyBlind")
 	WriteCauses(b, "newly denied", p.CausesNewlyDenied)
 	WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
@@ -111,6 +111,17 @@ func (p *Policy) writeLeader(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "  evaluated %s before this report by %s\n", seconds(p.JudgedAge), humanize.Printable(p.Leader))
+}
+
+// writeDisturbed says how much of the last day counts, in any case: a reader does not miss a line that is sometimes there.
+func (p *Policy) writeDisturbed(b *strings.Builder) {
+	switch text := humanize.Visible(p.DisturbedText()); {
+	case text == "":
+	case p.Gate.DisturbedBy == "":
+		fmt.Fprintf(b, "  %s\n", text)
+	default:
+		writePage(b, text, "ShadowlimitNoEvidence")
+	}
 }
 
 // shownInLine is how many keys and instances fit on a screen.

@@ -480,7 +480,6 @@ func TestTextFitsAScreen(t *testing.T) {
 
 		differing(a)
 		a.Evidence.History.Minutes[0].Tally[divergence.Inconclusive] = 2
-		a.Evidence.History.Minutes[0].Tally[divergence.Blind] = 12
 
 		var hour divergence.Hour
 		hour.Causes.Denied[divergence.BurstShape] = 3
@@ -492,7 +491,7 @@ func TestTextFitsAScreen(t *testing.T) {
 	text := textOf(t, reportOf(t, a))
 	for _, want := range []string{
 		"ALARM: overload", "ann: because", "burst_shape 75 %, cold_state 25 %",
-		`2 of 4 requests \(50 %\): breaker_open 75 %, queue_full 25 %`, `blind: 12 of 16 requests \(75 %\)`,
+		`2 of 4 requests \(50 %\): breaker_open 75 %, queue_full 25 %`,
 		"instances: 40 of 41 live and at 1.2; .*red button.*: 1\n", "instance-7 .*red button", "gone .*silent",
 	} {
 		if !matches(text, want) {

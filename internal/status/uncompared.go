@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -55,10 +56,6 @@ func WhyUncompared(causes []Cause) string {
 	return strings.Join(texts, ", ") + "; " + uncomparedRemedies[causes[0].Cause]
 }
 
-// WhyBlind says why comparisons are blind and when that ends.
-const WhyBlind = "the sides had different charges of the same keys, because a side missed some (lost data, a full queue, " +
-	"a deployment of another file); new ones end a window or two after the cause"
-
 // NotCompared says how many requests have no two answers to compare, and why, or "" if all have.
 func (p *Policy) NotCompared() string {
 	text := p.Summary.NotCompared()
@@ -79,13 +76,19 @@ func (s *Summary) NotCompared() string {
 		humanize.Grouped(s.Uncompared), humanize.Counted(all, "request"), humanize.Percent(float64(s.Uncompared)/float64(all)))
 }
 
-// BlindText says how many requests have two answers that say nothing of each other, and why, or "" if none has.
-func (s *Summary) BlindText() string {
-	if s.Blind == 0 {
+// DisturbedText says how much of the last day counts for the candidate, and what has disturbed the rest; "" where no instance was
+// live.
+func (p *Policy) DisturbedText() string {
+	q := &p.Gate.Quality
+	switch {
+	case q.Disturbed == nil:
 		return ""
+	case *q.Disturbed == 0:
+		return fmt.Sprintf("all of the last day counts: %s", hours(q.UndisturbedHours))
 	}
-
-	all := s.Comparisons + s.Uncompared + s.Blind
-	return fmt.Sprintf("blind: %s of %s (%s): %s",
-		humanize.Grouped(s.Blind), humanize.Counted(all, "request"), humanize.Percent(float64(s.Blind)/float64(all)), WhyBlind)
+	return fmt.Sprintf("%s of the last day count, and %s of its time is disturbed: %s",
+		hours(q.UndisturbedHours), humanize.Percent(*q.Disturbed), q.DisturbedBy)
 }
+
+// hours writes hours to a tenth, rounded down: too few must not look like enough.
+func hours(h float64) string { return fmt.Sprintf("%g h", math.Floor(h*10+1e-6)/10) }

@@ -60,8 +60,6 @@ type Setting struct {
 	// Young reports that a side lives in this process, which is younger than a window. Only
 	// the decisions are counted then.
 	Young bool
-	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
-	Blind bool
 }
 
 // disturbs reports whether there is anything to count in a Disturbance: of sides that share a record there hardly ever is.

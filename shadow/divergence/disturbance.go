@@ -2,6 +2,7 @@ package divergence
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -17,8 +18,8 @@ type Disturbance struct {
 	// Compared is the cost of the comparisons by what the authoritative answered, 0 allowed and 1 denied. It is counted
 	// where the sides share no record.
 	Compared [2]int64 `json:"c,omitzero"`
-	// Shifted are the differences, 0 newly denied and 1 newly allowed, of keys that each side has denied within the last
-	// window. One check that a side has missed may shift the phase of such a key until it pauses, so these are no evidence
+	// Shifted are the differences, 0 newly denied and 1 newly allowed, that may be of the phase alone: see deniedKeys. One
+	// check that a side has missed may shift the phase of a key at its limit until the key pauses, so these are no evidence
 	// against the candidate.
 	Shifted [2]int64 `json:"s,omitzero"`
 	// Young are checks that were not compared, because a side lives in a process that is younger than a window.
@@ -46,6 +47,29 @@ func (d *Disturbance) Missed() (sum int64) {
 	return sum
 }
 
+// MissedPart is a part of the one-sided cost.
+type MissedPart struct {
+	Role   algorithms.Role // the side that has missed it
+	Reason algorithms.SkipReason
+	Cost   int64
+}
+
+// Parts returns the parts of the one-sided cost, the largest first.
+func (d *Disturbance) Parts() (list []MissedPart) {
+	if d == nil {
+		return nil
+	}
+	for role := range d.OneSided {
+		for reason, cost := range d.OneSided[role] {
+			if cost > 0 {
+				list = append(list, MissedPart{algorithms.Role(role), algorithms.SkipReason(reason), cost})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b MissedPart) int { return cmp.Compare(b.Cost, a.Cost) })
+	return list
+}
+
 // joined returns the sum of both, which is a new one: others may share these two.
 func (d *Disturbance) joined(other *Disturbance) *Disturbance {
 	if d == nil || other == nil {
@@ -66,13 +90,15 @@ func (d *Disturbance) joined(other *Disturbance) *Disturbance {
 	return &sum
 }
 
-// Unshifted returns a tally of the same time without the differences that are no evidence against the candidate.
+// Unshifted returns a tally of the same time in which the sides agree where their difference is no evidence against the
+// candidate.
 func (d *Disturbance) Unshifted(t Tally) Tally {
 	if d == nil {
 		return t
 	}
-	t[NewlyDenied] = max(0, t[NewlyDenied]-d.Shifted[0])
-	t[NewlyAllowed] = max(0, t[NewlyAllowed]-d.Shifted[1])
+	denied, allowed := min(d.Shifted[0], t[NewlyDenied]), min(d.Shifted[1], t[NewlyAllowed])
+	t[NewlyDenied], t[AgreeAllow] = t[NewlyDenied]-denied, t[AgreeAllow]+denied
+	t[NewlyAllowed], t[AgreeDeny] = t[NewlyAllowed]-allowed, t[AgreeDeny]+allowed
 	return t
 }
 
@@ -168,18 +194,24 @@ const mostDenied = 1 << 14
 // deniedKeys are the keys that sides have denied within the last window, as far as there is room. They are in two
 // generations: a key is forgotten between one and two windows after its last denial. The zero value is empty.
 type deniedKeys struct {
-	latest, before map[uint64]deniedBy
+	latest, before map[uint64]deniedKey
 	begun          time.Time // of latest
 }
 
-// deniedBy has a bit for each role.
-type deniedBy uint8
+// deniedKey is what is remembered of a key.
+type deniedKey struct {
+	by uint8 // a bit for each role
+	// ahead is the cost that the authoritative has allowed more than the candidate, as far as this instance knows.
+	ahead int64
+}
 
-const byBoth deniedBy = 1<<algorithms.Authoritative | 1<<algorithms.Candidate
+const byBoth = 1<<algorithms.Authoritative | 1<<algorithms.Candidate
 
-// note notes who has denied a key now, and reports whether each side has within the last window.
-func (d *deniedKeys) note(hash uint64, o *[2]algorithms.Observation, at time.Time, window time.Duration, most int) bool {
-	var by deniedBy
+// note notes the answers to a check, and reports whether its difference may be one of phase alone: each side has denied the
+// key within the last window, and neither side has allowed more than a capacity more than the other. Two limiters that are
+// the same never do that, however their phases are shifted; one that allows less goes on doing so.
+func (d *deniedKeys) note(hash uint64, o *[2]algorithms.Observation, at time.Time, s *Setting, most int) bool {
+	var by uint8
 	for role := range o {
 		if o[role].Status == algorithms.Judged && !o[role].Decision.Allowed {
 			by |= 1 << role
@@ -190,11 +222,31 @@ func (d *deniedKeys) note(hash uint64, o *[2]algorithms.Observation, at time.Tim
 	}
 
 	// A clock that steps makes the generations shorter or longer, once.
-	if age := at.Sub(d.begun); age >= window || age < -window || len(d.latest) >= most {
-		d.before, d.latest = d.latest, map[uint64]deniedBy{}
+	if age := at.Sub(d.begun); age >= s.Window || age < -s.Window || len(d.latest) >= most {
+		d.before, d.latest = d.latest, map[uint64]deniedKey{}
 		d.begun = at
 	}
-	by |= d.latest[hash]
-	d.latest[hash] = by
-	return by|d.before[hash] == byBoth
+	before := d.before[hash]
+	key, known := d.latest[hash]
+	if !known {
+		key.ahead = before.ahead
+	}
+	key.by |= by
+
+	capacity := max(s.Limits[0].Capacity(), s.Limits[1].Capacity())
+	if capacity <= 0 { // a limiter that does not tell it
+		capacity = mostCost
+	}
+	cost, ahead := min(s.Cost, capacity), key.ahead
+	if o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged {
+		switch by {
+		case 1 << algorithms.Candidate:
+			ahead += cost
+		case 1 << algorithms.Authoritative:
+			ahead -= cost
+		}
+	}
+	key.ahead = max(-capacity, min(ahead, capacity))
+	d.latest[hash] = key
+	return key.by|before.by == byBoth && ahead == key.ahead
 }

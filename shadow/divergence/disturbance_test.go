@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,6 +133,43 @@ func TestDifferencesOfKeysThatBothDenied(t *testing.T) {
 		if got != test.want || named != differences-got[0]-got[1] {
 			t.Errorf("%s: %v of %d differences are left out, want %v", name, got, differences, test.want)
 		}
+	}
+}
+
+// A candidate that allows less than the authoritative is a capacity behind sooner or later, and then its differences count
+// also of keys that both deny; those of two sides that differ by their phase alone never do.
+func TestDifferencesOfMoreThanAPhaseCount(t *testing.T) {
+	const capacity, window = 5, time.Minute
+	limit := algorithms.Limit{Requests: capacity, Window: window}
+	shifted := func(differences ...[2]algorithms.Observation) (n int64) {
+		r, setting := NewRecorder(nil), &Setting{Cost: 1, Apart: true, Window: window, Limits: [2]algorithms.Limit{limit, limit}}
+		both := [2]algorithms.Observation{answerDeny, answerDeny}
+		at := disturbedNoon
+		for _, o := range differences {
+			r.Observe("k", 7, at, &both, setting)
+			r.Observe("k", 7, at, &o, setting)
+			at = at.Add(window / 2)
+		}
+		for _, s := range r.Batch(at, true).Slots {
+			if s.Disturbed != nil {
+				n += s.Disturbed.Shifted[0] + s.Disturbed.Shifted[1]
+			}
+		}
+		return n
+	}
+
+	allowDeny, denyAllow := [2]algorithms.Observation{answerAllow, answerDeny}, [2]algorithms.Observation{answerDeny, answerAllow}
+	denies := slices.Repeat([][2]algorithms.Observation{allowDeny}, capacity)
+	allows := slices.Repeat([][2]algorithms.Observation{denyAllow}, capacity)
+	phase := slices.Concat(denies, allows, denies, allows, denies)
+	if got := shifted(phase...); got != int64(len(phase)) {
+		t.Errorf("%d of %d differences of phase are left out", got, len(phase))
+	}
+	if got := shifted(slices.Concat(denies, denies, denies)...); got != capacity {
+		t.Errorf("%d newly denied are left out, want %d", got, capacity)
+	}
+	if got := shifted(slices.Concat(allows, allows, allows)...); got != capacity {
+		t.Errorf("%d newly allowed are left out, want %d", got, capacity)
 	}
 }
 

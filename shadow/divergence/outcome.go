@@ -16,14 +16,13 @@ const (
 	Inconclusive       // a side was skipped or degraded
 	ExpectedDenied     // newly denied, as the policy declares
 	ExpectedAllowed    // newly allowed, as the policy declares
-	Blind              // both answered, but have not had the same charges
 	outcomes           = iota
 )
 
 var outcomeNames = [outcomes]string{
 	"agree_allow", "agree_deny", "newly_denied", "newly_allowed",
 	"candidate_error", "authoritative_error", "inconclusive",
-	"expected_newly_denied", "expected_newly_allowed", "blind",
+	"expected_newly_denied", "expected_newly_allowed",
 }
 
 // String returns the name as in metrics and JSON.
@@ -42,16 +41,6 @@ func (o Outcome) Under(e algorithms.Expected) Outcome {
 		return ExpectedAllowed
 	}
 
-	return o
-}
-
-// Seen returns the outcome of a charge whose sides may have had different charges before. Two such answers are no
-// comparison, whether they differ or not. Errors are of this charge alone.
-func (o Outcome) Seen(blind bool) Outcome {
-	// The outcomes up to NewlyAllowed are the ones with two answers.
-	if blind && o <= NewlyAllowed {
-		return Blind
-	}
 	return o
 }
 

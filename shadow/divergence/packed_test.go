@@ -13,7 +13,7 @@ func TestCountsAreBelievable(t *testing.T) {
 		-1: false, mostCounted + 1: false, math.MinInt64: false, math.MaxInt64: false,
 	} {
 		// An entry of history is refused in whole, so that the gate says it is unreadable.
-		p := packedHour{Minutes: []packedMinute{{Minute: 59, Tally: Tally{Blind: count}}}}
+		p := packedHour{Minutes: []packedMinute{{Minute: 59, Tally: Tally{ExpectedAllowed: count}}}}
 		if _, err := p.unpack(0); (err == nil) != want {
 			t.Errorf("a count of %d in a minute: %v, want it to be read: %t", count, err, want)
 		}

@@ -125,7 +125,7 @@ func TestProtectedKeysAreMasked(t *testing.T) {
 	}
 }
 
-// A protected key loses declared differences, and gains them, too. Failed and blind comparisons do not count.
+// A protected key loses declared differences, and gains them, too. Failed comparisons do not count.
 func TestWhatProtectedKeysLose(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
@@ -143,7 +143,6 @@ func TestWhatProtectedKeysLose(t *testing.T) {
 		"declared, allowed": {[2]algorithms.Observation{deny, allow}, declared, KeyTally{NewlyAllowed: 1}},
 		"declared":          {[2]algorithms.Observation{allow, deny}, declared, KeyTally{NewlyDenied: 1}},
 		"failed":            {[2]algorithms.Observation{allow, failed}, Setting{}, KeyTally{}},
-		"blind":             {[2]algorithms.Observation{allow, deny}, Setting{Blind: true}, KeyTally{}},
 	}
 
 	for name, test := range tests {

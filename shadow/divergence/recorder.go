@@ -95,7 +95,7 @@ func NewRecorder(secret []byte) *Recorder {
 func (r *Recorder) Observe(
 	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,
 ) Outcome {
-	outcome := Compare(o).Seen(setting.Blind).Under(setting.Expected)
+	outcome := Compare(o).Under(setting.Expected)
 	s := &r.stripes[hash&uint64(len(r.stripes)-1)] // a power of two
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *Recorder) Observe(
 	}
 	s.total.count(o, outcome, cause)
 
-	shifted := setting.Apart && s.denied.note(hash, o, at, setting.Window, mostDenied/len(r.stripes))
+	shifted := setting.Apart && s.denied.note(hash, o, at, setting, mostDenied/len(r.stripes))
 	minute.count(o, outcome, hash, setting, shifted)
 	hour.Causes.count(outcome, cause)
 	if outcome == Inconclusive {

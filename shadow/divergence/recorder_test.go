@@ -68,36 +68,6 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 	}
 }
 
-// Two answers after different charges are no comparison: they are counted, and in nothing that judges the candidate.
-func TestBlindComparisonsAreNoEvidence(t *testing.T) {
-	for _, o := range []divergence.Outcome{divergence.AgreeDeny, divergence.NewlyDenied, divergence.NewlyAllowed} {
-		r := divergence.NewRecorder(nil)
-		blind := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate, Blind: true}
-		for key := range uint64(20) {
-			if got := r.Observe(fmt.Sprint(key), key, noon, observed(o), blind); got != divergence.Blind {
-				t.Fatalf("%s is %s, want blind", o, got)
-			}
-		}
-
-		only := divergence.Tally{divergence.Blind: 20}
-		totals := r.Totals()
-		if totals.Outcomes != only || totals.Causes != (divergence.Causes{}) || totals.Remaining.Buckets != (divergence.Differences{}).Buckets {
-			t.Errorf("%s: totals %+v, want the outcome alone", o, totals)
-		}
-
-		for _, s := range r.Batch(noon, true).Slots {
-			for _, tick := range s.Ticks {
-				if tick.Tally != only || len(tick.Harmed)+len(tick.Denied)+len(tick.Allowed) > 0 {
-					t.Errorf("%s: tick %+v, want no client in it", o, tick)
-				}
-			}
-			if s.Causes != (divergence.Causes{}) || len(s.Keys[divergence.OfComparisons]) > 0 {
-				t.Errorf("%s: slot %+v, want no cause or key", o, s)
-			}
-		}
-	}
-}
-
 func TestPlainLimitersAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	o := &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, algorithms.Unjudged(algorithms.Absent)}

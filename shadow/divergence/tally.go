@@ -4,7 +4,7 @@ package divergence
 type Tally [outcomes]int64
 
 // Comparisons returns how many evaluations are evidence about the candidate: all except those in which the
-// authoritative failed, inconclusive and blind ones.
+// authoritative failed, and inconclusive ones.
 func (t Tally) Comparisons() int64 {
 	return t.AuthoritativeAllows() + t.AuthoritativeDenies() + t[CandidateError]
 }
@@ -18,7 +18,7 @@ func (t Tally) Evaluations() (n int64) {
 }
 
 // Uncompared returns how many evaluations have no two answers to compare. They are in no ratio, but too many of them
-// make an hour invalid as evidence. Blind ones have two answers and are counted apart.
+// make an hour invalid as evidence.
 func (t Tally) Uncompared() int64 { return t[AuthoritativeError] + t[Inconclusive] }
 
 // AuthoritativeAllows is the denominator of newly denied. It includes declared differences.

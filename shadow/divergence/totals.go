@@ -41,8 +41,7 @@ func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Caus
 
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 
-	// Sides that have not had the same charges differ in their numbers by that alone.
-	if authoritative.Status != algorithms.Judged || candidate.Status != algorithms.Judged || outcome == Blind {
+	if authoritative.Status != algorithms.Judged || candidate.Status != algorithms.Judged {
 		return
 	}
 

@@ -41,6 +41,7 @@ type reader struct {
 	minutes []divergence.Minute
 	known   bool
 	looks   looks
+	unheard time.Time // of the last assessment
 }
 
 // NewController returns a controller that acts under a name.
@@ -145,7 +146,8 @@ func (c *Controller) assess(
 		OtherEpoch: idsOf(a.Live, func(i Instance) bool {
 			return !i.Idle && i.Policies[spec.Policy].Fingerprint != state.Fingerprint
 		}),
-		Step: stepAfter(state, spec.Config.Canary),
+		Step:  stepAfter(state, spec.Config.Canary),
+		Sides: spec.sides(), Unheard: unheard(spec, append(slices.Clone(a.Live), a.Silent...), now),
 	}
 	if state.Exposed() {
 		a.Evidence.Exposure = gate.Exposure{Since: state.StageAt, AllKeys: state.Stage == Promoted}
@@ -186,14 +188,19 @@ func (c *Controller) reader(policy string, s State) *reader {
 func (c *Controller) alarm(ctx context.Context, a *Assessment, r *reader) {
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is
 	// away the verdict says so.
+	r.unheard = a.Evidence.Unheard
 	recent, err := c.recent(ctx, r, a.State, a.Evidence.Now)
+	recent.Written = written(a.Spec.Policy, a.Live)
 	a.Alarm = gate.Alarms(a.Spec.Config.Config, recent).Or(a.Gate.Harm).Or(a.Gate.Regression)
 	a.well = err == nil && a.State.HeldForHealth && gate.Well(a.Spec.Config.Config, recent)
 }
 
 // recent reads the last ticks of a policy. With an error it returns none.
 func (c *Controller) recent(ctx context.Context, r *reader, s State, now time.Time) (gate.Recent, error) {
-	recent := gate.Recent{Minutes: r.minutes, UsualUnknown: !r.known, StageAt: s.StageAt, Now: now}
+	recent := gate.Recent{
+		Minutes: r.minutes, UsualUnknown: !r.known, StageAt: s.StageAt, Now: now, Since: s.Since,
+		Sides: r.spec.sides(), Unheard: r.unheard,
+	}
 	ticks, err := r.Ticks(ctx, now, gate.TicksBack)
 	if err == nil {
 		recent.Ticks = ticks

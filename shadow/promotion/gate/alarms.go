@@ -19,8 +19,12 @@ type Recent struct {
 	// Ticks are those of the keys for which the candidate is enforced, in order, at
 	// least of the last TicksBack.
 	Ticks []divergence.Tick
-	// StageAt is when the stage began, Now the instant judged.
-	StageAt, Now time.Time
+	// StageAt is when the stage began, Now the instant judged, and Since when the evidence began.
+	StageAt, Now, Since time.Time
+	// Sides and Unheard are those of the Evidence. Written is an instant up to which all instances that are heard have
+	// written what they saw; the zero time if that is not known.
+	Sides            Sides
+	Unheard, Written time.Time
 }
 
 // TicksBack is how far back the triggers look: the health for an hour, which ends a hold of its
@@ -52,11 +56,11 @@ type Alarm struct {
 // needs a configuration with its defaults filled in, and keeps nothing between calls.
 func Alarms(cfg Config, r Recent) Alarm {
 	w := windowOf(cfg, r)
-	a := rawRatioAlarm(cfg, r.Minutes, r.Now.Unix()/60)
+	a := w.rawRatios()
 	a.Harm = harmScore(w.lately(), cfg.NewlyDenied, w.now)
 
 	// Clients that are plainly denied are not left waiting for a person.
-	if a.Level == Hold && w.plain(r.Minutes) {
+	if a.Level == Hold && w.plain() {
 		a.Level = RollBack
 	}
 	return a.Or(w.triggers())
@@ -68,11 +72,11 @@ func Triggers(cfg Config, r Recent) Alarm { return windowOf(cfg, r).triggers() }
 // rawMinutes is how far back the alarm on raw ratios looks.
 const rawMinutes = 15
 
-// rawRatioAlarm looks at the raw ratios of the last 15 minutes, for a candidate that is
+// rawRatios returns the alarm of the raw ratios of the last 15 minutes, for a candidate that is
 // enforced for some keys. Both of its levels need at least 3 keys; a hold needs as many
 // requests as a block, a rollback a fifth of that, and at least 20.
-func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Alarm) {
-	sum := lastMinutes(minutes, now)
+func (w *window) rawRatios() (worst Alarm) {
+	sum, to := w.lastMinutes(), (w.minute()+1)*aMinute
 
 	// Newly denied is part of the divergence, and it is what clients see. So it is named first where both ask for as much.
 	for _, r := range byHarm {
@@ -83,7 +87,8 @@ func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Al
 		}
 
 		// A rollback needs fewer requests than a hold, because it asks for a far larger ratio.
-		p0, ratio := cfg.Threshold(r), float64(numerator)/float64(denominator)
+		p0, ratio := w.cfg.Threshold(r), float64(numerator)/float64(denominator)
+		ratio = math.Max(0, ratio-shiftedBy*w.disturbed.share(r, to-rawMinutes*aMinute, to))
 		level := Calm
 		switch {
 		case ratio >= math.Min(20*p0, 0.9) && denominator >= max(20, leastDenominator(p0)/5):
@@ -109,18 +114,11 @@ func divergenceBeside(r divergence.Ratio, t divergence.Tally) string {
 	return fmt.Sprintf(" (divergence %s)", humanize.Percent(float64(numerator)/float64(denominator)))
 }
 
-// lastMinutes returns the minutes that the raw ratios are of, as one.
-func lastMinutes(minutes []divergence.Minute, now int64) (sum divergence.Minute) {
-	for i := len(minutes) - 1; i >= 0 && minutes[i].Unix > now-rawMinutes; i-- {
-		sum.Join(&minutes[i])
-	}
-	return sum
-}
-
 // plain reports whether a raw ratio of newly denied that is above its cap hurts many clients, and
 // as much as a sudden rise.
-func (w *window) plain(minutes []divergence.Minute) bool {
-	t := lastMinutes(minutes, w.now*divergence.TickSeconds/60).Tally
+func (w *window) plain() bool {
+	to := (w.minute() + 1) * aMinute
+	t := w.disturbed.lessen(w.lastMinutes().Tally, to-rawMinutes*aMinute, to)
 	numerator, denominator := newlyDenied(t)
 	return w.harmedKeys() >= suddenKeys && w.unusual(t, newlyDenied, usualMargin) &&
 		float64(numerator) >= math.Min(suddenTimes*w.cfg.NewlyDenied, suddenMost)*float64(denominator)

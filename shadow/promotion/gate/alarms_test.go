@@ -2,6 +2,7 @@ package gate
 
 import (
 	"testing"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -38,9 +39,14 @@ func TestRawRatioAlarm(t *testing.T) {
 	}
 
 	for _, tt := range tests {
-		got := rawRatioAlarm(Config{}.WithDefaults(), tt.minutes, 1000)
+		got := rawAlarm(tt.minutes)
 		if got.Level != tt.want || (got.Reason == "") != (tt.want == Calm) {
 			t.Errorf("%s: %+v, want level %d", tt.name, got, tt.want)
 		}
 	}
+}
+
+// rawAlarm asks the raw ratios alone, in minute 1000.
+func rawAlarm(minutes []divergence.Minute) Alarm {
+	return windowOf(Config{}.WithDefaults(), Recent{Minutes: minutes, Now: time.Unix(60*1000, 0)}).rawRatios()
 }

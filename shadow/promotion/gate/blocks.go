@@ -103,7 +103,7 @@ var byHarm = [len(divergence.AllRatios)]divergence.Ratio{
 func badOf(streams *[len(divergence.AllRatios)]stream) (bad []badBlock) {
 	for _, r := range byHarm {
 		s := &streams[r]
-		for _, b := range s.blocks {
+		for _, b := range s.against {
 			if b.bad {
 				bad = append(bad, badBlock{b, r, capOf(s.threshold), nil})
 			}

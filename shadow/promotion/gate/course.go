@@ -166,11 +166,14 @@ type walk struct {
 }
 
 func newWalk(whole *judgement) *walk {
-	at := &judgement{cfg: whole.cfg, since: whole.since, now: math.MinInt64, invalid: whole.invalid}
+	at := &judgement{
+		cfg: whole.cfg, since: whole.since, now: math.MinInt64, invalid: whole.invalid, disturbance: whole.disturbance,
+	}
 	e := *whole.evidence
 	e.History.Minutes, e.Denied, at.evidence = nil, []int64{}, &e
 	for i, s := range whole.streams {
 		at.streams[i] = newStream(whole.cfg, s.ratio, at.since)
+		at.streams[i].disturbed, at.streams[i].invalid = s.disturbed, s.invalid
 	}
 	return &walk{at, whole}
 }
@@ -184,9 +187,7 @@ func (w *walk) advance(now int64) {
 
 	passed := len(j.evidence.History.Minutes)
 	n := sort.Search(len(all.Minutes), func(i int) bool { return all.Minutes[i].Unix >= now })
-	for i := range all.Minutes[passed:n] {
-		j.total.Add(all.Minutes[passed+i].Tally)
-	}
+	j.count(all.Minutes[passed:n])
 	j.evidence.History.Minutes = all.Minutes[:n]
 
 	denied := w.whole.evidence.Denied
@@ -196,7 +197,6 @@ func (w *walk) advance(now int64) {
 	for i := range j.streams {
 		s := &j.streams[i]
 		s.advance(&w.whole.streams[i], now)
-		s.numerator, s.denominator = s.ratio.Of(j.total)
 	}
 	bad := w.whole.bad
 	j.strike(bad[:sort.Search(len(bad), func(i int) bool { return bad[i].To > now })])
@@ -205,12 +205,16 @@ func (w *walk) advance(now int64) {
 
 // advance takes the blocks that have ended by now from all of them.
 func (s *stream) advance(all *stream, now int64) {
-	from := len(s.blocks)
-	to := from
-	for to < len(all.blocks) && all.blocks[to].To <= now {
-		to++
+	s.take(endedBy(now, all.blocks[len(s.blocks):]))
+	s.accuse(endedBy(now, all.against[len(s.against):]))
+}
+
+func endedBy(now int64, blocks []block) []block {
+	n := 0
+	for n < len(blocks) && blocks[n].To <= now {
+		n++
 	}
-	s.take(all.blocks[from:to])
+	return blocks[:n]
 }
 
 // addHours adds the counts between two ends of hours.

@@ -7,23 +7,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// An hour counts within these bounds, in percent. Three seconds in which a store does not
-// answer are 0.1 % of an hour: they must not cost an hour of clean time.
-const (
-	// leastCoverage is how much must have been compared, of all that is not blind.
-	leastCoverage = 99
-	// mostBlind is how much of all charges with a candidate may be blind.
-	mostBlind = 10
-)
+// leastCoverage is how much of an hour must have been compared for it to count, in percent. Three seconds in which a store
+// does not answer are 0.1 % of an hour: they must not cost an hour of clean time.
+const leastCoverage = 99
 
-// coverageOf returns the share of evaluations that were compared, nil without any. A blind
-// one is left out: its sides have answered, and no store or limiter is at fault.
+// coverageOf returns the share of evaluations that were compared, nil without any.
 func coverageOf(t divergence.Tally) *float64 {
 	return fraction(t.Comparisons(), t.Comparisons()+t.Uncompared())
 }
-
-// blindOf returns the share of evaluations that were blind, nil without any.
-func blindOf(t divergence.Tally) *float64 { return fraction(t[divergence.Blind], t.Evaluations()) }
 
 // fraction returns a share from 0 to 1, nil of nothing: 0 would look like the worst coverage.
 func fraction(part, whole int64) *float64 {
@@ -39,51 +30,36 @@ func covered(t divergence.Tally) bool {
 	return 100*t.Comparisons() >= leastCoverage*(t.Comparisons()+t.Uncompared())
 }
 
-// mostlyBlind reports whether so much was blind that the rest may not be like it: the keys
-// that had charges on one side only are those with the most traffic.
-func mostlyBlind(t divergence.Tally) bool { return 100*t[divergence.Blind] > mostBlind*t.Evaluations() }
-
 const (
 	minutesAnHour = divergence.MinutesPerHour
 	minutesADay   = divergence.MinutesPerDay
 )
 
-// validMinutes leaves out the hours in which too much could not be compared or was blind:
-// they are neither good nor bad evidence, because the rest may have differed. It also
-// returns those hours.
-func validMinutes(minutes []divergence.Minute) ([]divergence.Minute, map[int64]bool) {
+// uncoveredHours returns the hours in which too much could not be compared: they are neither good nor bad evidence,
+// because the rest may have differed.
+func uncoveredHours(minutes []divergence.Minute) spans {
 	hours := map[int64]divergence.Tally{}
 	for i := range minutes {
 		t := hours[minutes[i].Unix/minutesAnHour]
 		t.Add(minutes[i].Tally)
 		hours[minutes[i].Unix/minutesAnHour] = t
 	}
-	invalid := map[int64]bool{}
+	var list []divergence.Span
 	for hour, t := range hours {
-		if !covered(t) || mostlyBlind(t) {
-			invalid[hour] = true
+		if !covered(t) {
+			list = append(list, divergence.Span{From: hour * minutesAnHour, To: (hour + 1) * minutesAnHour})
 		}
 	}
-
-	if len(invalid) == 0 {
-		return minutes, invalid
-	}
-	valid := slices.DeleteFunc(slices.Clone(minutes), func(m divergence.Minute) bool {
-		return invalid[m.Unix/minutesAnHour]
-	})
-	return valid, invalid
+	return spansOf(list)
 }
 
 // cleanMinutes counts the minutes between two in which an instance was live and enough could
 // be compared. Minutes without requests count: a policy with sparse traffic must be able
 // to soak, and the minima see to it that there was some.
-func cleanMinutes(live []divergence.Span, invalid map[int64]bool, from, to int64) (n int64) {
+func cleanMinutes(live []divergence.Span, invalid spans, from, to int64) (n int64) {
 	for _, s := range live {
-		n += max(0, min(s.To, to)-max(s.From, from))
-	}
-	for hour := range invalid {
-		for _, s := range live {
-			n -= max(0, min(s.To, to, (hour+1)*minutesAnHour)-max(s.From, from, hour*minutesAnHour))
+		if s = (divergence.Span{From: max(s.From, from), To: min(s.To, to)}); s.From < s.To {
+			n += s.To - s.From - invalid.within(s)
 		}
 	}
 	return n
@@ -91,15 +67,14 @@ func cleanMinutes(live []divergence.Span, invalid map[int64]bool, from, to int64
 
 // seenIn returns the hours of the day, and the weekdays, in UTC, in which instances were live
 // for at least half of the minutes on some day.
-func seenIn(live []divergence.Span, invalid map[int64]bool) (hours [24]bool, weekdays [7]bool) {
+func seenIn(live []divergence.Span, invalid spans) (hours [24]bool, weekdays [7]bool) {
 	minutes, daily := map[int64]int64{}, map[int64]int64{}
 	for _, s := range live {
 		for hour := s.From / minutesAnHour; hour*minutesAnHour < s.To; hour++ {
-			if !invalid[hour] {
-				n := min(s.To, (hour+1)*minutesAnHour) - max(s.From, hour*minutesAnHour)
-				minutes[hour] += n
-				daily[hour/24] += n
-			}
+			part := divergence.Span{From: max(s.From, hour*minutesAnHour), To: min(s.To, (hour+1)*minutesAnHour)}
+			n := part.To - part.From - invalid.within(part)
+			minutes[hour] += n
+			daily[hour/24] += n
 		}
 	}
 

@@ -23,7 +23,6 @@ type traffic struct {
 	newlyAllowed float64 // of the denied
 	failed       float64 // of all
 	uncompared   float64 // of all
-	blind        float64 // of all
 	keys         int     // that diverge
 }
 
@@ -41,16 +40,10 @@ var kinds = map[string]traffic{
 	"just covered":  {every: 20, volume: 3000, deniedShare: 0.1, uncompared: leastUncovered},
 	"with hiccups":  {every: 1, volume: 900, deniedShare: 0.2, newlyDenied: 0.0002, uncompared: 0.002, keys: 9},
 	"only degraded": {every: 7, volume: 5, uncompared: 1},
-	"just seen":     {every: 20, volume: 3000, deniedShare: 0.1, blind: mostUnseen},
-	"half blind":    {every: 1, volume: 300, deniedShare: 0.1, newlyDenied: 0.3, blind: 0.5, keys: 5},
-	"all blind":     {every: 7, volume: 5, blind: 1},
 }
 
-// Exactly the shares that still count.
-const (
-	leastUncovered = 0.01
-	mostUnseen     = 0.1
-)
+// leastUncovered is exactly the share that still counts.
+const leastUncovered = 0.01
 
 // likely has the kinds more than once that let a gate pass at all.
 var likely = append(slices.Sorted(maps.Keys(kinds)),
@@ -66,14 +59,10 @@ func (k traffic) minute(rng *rand.Rand, unix int64) divergence.Minute {
 	m := divergence.Minute{Unix: unix}
 	n := 1 + rng.Int64N(int64(k.volume))
 	uncompared := some(rng, n, k.uncompared)
-	blind := some(rng, n-uncompared, k.blind)
 	if k.uncompared == leastUncovered {
 		n, uncompared = 3000, 30
 	}
-	if k.blind == mostUnseen {
-		n, blind = 3000, 300
-	}
-	n -= uncompared + blind
+	n -= uncompared
 
 	failed := some(rng, n, k.failed)
 	denied := some(rng, n-failed, k.deniedShare)
@@ -86,7 +75,6 @@ func (k traffic) minute(rng *rand.Rand, unix int64) divergence.Minute {
 	m.Tally[divergence.AgreeDeny] = denied - newlyAllowed
 	m.Tally[divergence.Inconclusive] = uncompared / 2
 	m.Tally[divergence.AuthoritativeError] = uncompared - uncompared/2
-	m.Tally[divergence.Blind] = blind
 	harm(&m, divergence.NewlyDenied, newlyDenied, k.keys, rng)
 	harm(&m, divergence.NewlyAllowed, newlyAllowed, k.keys, rng)
 	harm(&m, divergence.CandidateError, failed, k.keys, rng)

@@ -180,16 +180,6 @@ func degraded(m *divergence.Minute) {
 	m.Tally[divergence.Inconclusive] = 11
 }
 
-// blinded makes a share of 1000 evaluations blind.
-func blinded(n int64) func(m *divergence.Minute) {
-	return func(m *divergence.Minute) {
-		m.Tally[divergence.AgreeAllow] += 900 - n
-		m.Tally[divergence.Blind] = n
-	}
-}
-
-func allBlind(m *divergence.Minute) { m.Tally = divergence.Tally{divergence.Blind: 100} }
-
 // stalled is three seconds of every hour in which a store answers no instance: a twentieth
 // of the hour's first minute.
 func stalled(m *divergence.Minute) {

@@ -74,6 +74,7 @@ func Bounds(x, weights []float64, denominators []int64, ratio float64) (lower, u
 	for i := range x {
 		s.blocks = append(s.blocks, block{ratio: x[i], taken: x[i], weight: weights[i], denominator: denominators[i]})
 	}
+	s.against = s.blocks
 	return s.bounds(ratio)
 }
 
@@ -136,8 +137,8 @@ func (j *judgement) verdictFor(step Step) string {
 
 // ProtectedHarmOf asks the rule of protected keys alone: whether an hour is a strike, and its alarm.
 func ProtectedHarmOf(cfg Config, e *Evidence) (strike, alarm bool) {
-	j := judgement{cfg: cfg, evidence: e}
-	return len(protectedOf(cfg, e.History.Hours, e.Now.Unix()/60)) > 0, j.protectedAlarm().Level > Calm
+	j := judgement{cfg: cfg, evidence: e, now: e.Now.Unix() / 60, disturbance: &disturbance{}}
+	return len(j.protectedHours()) > 0, j.protectedAlarm().Level > Calm
 }
 
 // VerdictOf is the verdict of a candidate whose first obstacle is of a kind.

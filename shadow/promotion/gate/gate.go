@@ -43,6 +43,11 @@ type Evidence struct {
 	Denied []int64 `json:"-"`
 	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
 	Exposure Exposure
+	// Sides say what can disturb their time.
+	Sides Sides `json:",omitzero"`
+	// Unheard is the last write of an instance that is live, or was heard of within a window, and has written nothing for a
+	// minute; the zero time if there is none. Nobody knows what it has counted.
+	Unheard time.Time `json:",omitzero"`
 }
 
 // Exposure is a stage in which the candidate is enforced for some keys, or for all.
@@ -77,13 +82,16 @@ type Result struct {
 	RatioResults
 }
 
-// Quality says how far the last day's evaluations can be relied on. In JSON its shares are
-// fields of the Result.
+// Quality says how far the last day can be relied on. In JSON its parts are fields of the Result.
 type Quality struct {
-	// Coverage is the share that could be compared, without the blind evaluations; Blind is
-	// the share that was blind. Each is nil without any.
+	// Coverage is the share of the evaluations that could be compared; nil without any.
 	Coverage *float64 `json:"coverage"`
-	Blind    *float64 `json:"blind_share"`
+	// UndisturbedHours is how much of the time with a live instance counts for the candidate.
+	UndisturbedHours float64 `json:"undisturbed_hours"`
+	// Disturbed is the share of that time that does not count; nil without any.
+	Disturbed *float64 `json:"disturbed_share"`
+	// DisturbedBy says what has disturbed it; "" if nothing has.
+	DisturbedBy string `json:"disturbed_by"`
 }
 
 // RatioResults are the parts of the ratios. In JSON they are fields of the Result.
@@ -140,7 +148,6 @@ type judgement struct {
 	evidence *Evidence
 	since    int64 // minutes
 	now      int64
-	invalid  map[int64]bool // hours that are no evidence
 	total    divergence.Tally
 	streams  [len(divergence.AllRatios)]stream
 	bad      []badBlock
@@ -151,16 +158,19 @@ type judgement struct {
 	seen     [24]bool      // hours of the day
 	weekdays [7]bool       // that were seen, from Sunday
 	terse    bool          // sentences without a forecast, which takes longer than all the rest
+
+	disturbance *disturbance
+	invalid     spans // minutes that do not count as time
 }
 
 // Assess judges the evidence by a configuration with its defaults filled in.
 func Assess(cfg Config, e Evidence) Result {
 	j := judge(cfg, &e)
 	g := Result{Step: e.Step.Name, CleanHours: j.clean.Hours(), CleanHoursNeeded: j.needed.Hours(), Strikes: j.strikes}
-	last := j.lastDay()
-	g.Coverage, g.Blind = coverageOf(last), blindOf(last)
+	g.Coverage = coverageOf(j.lastDay())
+	g.Quality.disturb(j)
 	for _, s := range j.streams {
-		*g.Ratio(s.ratio) = s.result(j.total)
+		*g.Ratio(s.ratio) = s.result()
 	}
 	g.Regression = j.regression()
 	g.Harm = j.protectedAlarm()
@@ -181,21 +191,49 @@ func Assess(cfg Config, e Evidence) Result {
 
 func judge(cfg Config, e *Evidence) *judgement {
 	since, now := (e.Since.Unix()+59)/60, e.Now.Unix()/60
-	j := &judgement{cfg: cfg, evidence: e, since: since, now: now, total: e.History.Total()}
+	j := &judgement{cfg: cfg, evidence: e, since: since, now: now, disturbance: e.disturbed(since, now)}
 
 	// Blocks are of whole minutes, because the one in progress may still change.
-	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
+	minutes := between(e.History.Minutes, since, now)
+	uncovered := uncoveredHours(minutes)
+	against := uncovered.or(j.disturbance.marked).leave(minutes)
 	for i, r := range divergence.AllRatios {
 		s := newStream(cfg, r, since)
-		s.take(blocksOf(minutes, r, s.threshold, since, j.now))
-		s.numerator, s.denominator = r.Of(j.total)
+		s.disturbed = j.disturbance.marked.or(j.disturbance.hours(r, s.threshold, since, now))
+		s.invalid = uncovered.or(s.disturbed)
+		s.take(blocksOf(s.invalid.leave(minutes), r, s.threshold, since, now))
+		s.accuse(j.disturbance.blocksAgainst(&s, against, since, now))
 		j.streams[i] = s
 	}
+	j.count(e.History.Minutes)
 
-	j.invalid = invalid
+	// Time passes for all ratios at once.
+	j.invalid = j.streams[divergence.OfComparisons].invalid
 	j.strike(j.addProtected(badOf(&j.streams)))
-	j.seen, j.weekdays = seenIn(e.History.Live, invalid)
+	j.seen, j.weekdays = seenIn(e.History.Live, j.invalid)
 	return j
+}
+
+// count adds minutes to the sums of all the evidence.
+func (j *judgement) count(minutes []divergence.Minute) {
+	for i := range minutes {
+		m := &minutes[i]
+		j.total.Add(m.Tally)
+		marked := j.disturbance.marked.has(m.Unix)
+		for n := range j.streams {
+			s := &j.streams[n]
+			if !s.disturbed.has(m.Unix) {
+				s.total.Add(m.Tally)
+			}
+			if !marked {
+				s.accused.Add(m.Disturbed.Unshifted(m.Tally))
+			}
+		}
+	}
+	for n := range j.streams {
+		s := &j.streams[n]
+		s.numerator, s.denominator = s.ratio.Of(s.total)
+	}
 }
 
 // strike counts the strikes among the bad blocks so far, and the clean time since.

@@ -13,7 +13,7 @@ const (
 	DeniesNothing                       // the candidate agreed in no denial
 	AllowsNothing                       // the candidate agreed in nothing allowed
 	LowCoverage                         // too little of the last day was compared
-	MostlyBlind                         // too much of the last day was blind
+	DisturbedTime                       // time is disturbed, and disturbed time is no evidence
 	HoursUnseen                         // not every hour of the day was seen
 	WeekdaysUnseen                      // not every weekday was seen, before a step to most keys
 	NoInstance                          // no instance is live
@@ -48,7 +48,7 @@ var subjects = [ObstacleKinds]subject{
 	DeniesNothing:   {"denies_nothing", Insufficient, "the candidate denies nothing that the authoritative denies"},
 	AllowsNothing:   {"allows_nothing", Insufficient, "no request is allowed by both sides"},
 	LowCoverage:     {"low_coverage", Insufficient, "too few of the last day's requests were compared"},
-	MostlyBlind:     {"mostly_blind", Insufficient, "too many of the last day's requests were blind"},
+	DisturbedTime:   {"disturbed", Insufficient, "disturbed time is no evidence, and when that ends is not known"},
 	HoursUnseen:     {"hours_unseen", Insufficient, ""},
 	WeekdaysUnseen:  {"weekdays_unseen", Insufficient, ""},
 	NoInstance:      {"no_instance", Insufficient, "no instance is live"},

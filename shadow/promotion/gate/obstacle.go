@@ -49,8 +49,7 @@ func (o Obstacle) Waits() bool { return o.Kind.Waits() }
 func (j *judgement) obstacles() []Obstacle {
 	list := j.missing()
 
-	// Scores and hours of nothing say nothing: the first request matters more than they. Idle time after requests that were
-	// all blind is no fault of measuring any more, and no evidence either.
+	// Scores and hours of nothing say nothing: the first request matters more than they.
 	if j.total.Comparisons() == 0 {
 		if len(list) == 0 {
 			list = append(list, Obstacle{Kind: NothingCompared, Text: "nothing has been compared: no request had an answer of both sides"})
@@ -65,10 +64,24 @@ func (j *judgement) obstacles() []Obstacle {
 func (j *judgement) missing() []Obstacle {
 	// Instances without traffic have nothing to write, so their silence is no obstacle.
 	if j.total.Evaluations() == 0 {
-		return append([]Obstacle{{Kind: NothingCompared, Text: "nothing has been compared yet: " +
-			"send traffic that the policy matches; instances write what they saw every 5 to 15 s"}}, j.unready(nil)...)
+		return append([]Obstacle{{Kind: NothingCompared, Text: "nothing has been compared yet: " + j.notCompared()}}, j.unready(nil)...)
 	}
 	return slices.Concat(j.unexercised(), j.unmeasured(), j.unready(j.evidence.NotWriting))
+}
+
+// notCompared says what to do about it, or what to wait for.
+func (j *judgement) notCompared() string {
+	var young int64
+	for _, m := range j.evidence.History.Minutes {
+		if m.Disturbed != nil {
+			young += m.Disturbed.Young
+		}
+	}
+	if young == 0 {
+		return "send traffic that the policy matches; instances write what they saw every 5 to 15 s"
+	}
+	return fmt.Sprintf("a side lives in the process of each instance, and does not count before that is a window old (%s), "+
+		"so %s had no other side to compare with: wait", hours(j.evidence.Sides.Window), humanize.Counted(young, "request"))
 }
 
 // unexercised names the evidence that the two limiters have not given yet. Declared differences are no
@@ -128,16 +141,8 @@ func (j *judgement) unmeasured() (list []Obstacle) {
 		list = append(list, Obstacle{Kind: LowCoverage, Have: have, Need: leastCoverage / 100.0, Text: fmt.Sprintf(
 			"%.2f %% of the last day's evaluations were compared, %d %% are needed: look for errors and fallbacks", 100*have, leastCoverage)})
 	}
-	if mostlyBlind(last) {
-		have := *blindOf(last)
-		list = append(list, Obstacle{Kind: MostlyBlind, Have: have, Need: mostBlind / 100.0, Text: fmt.Sprintf(
-			"%s of the last day's evaluations were blind, "+
-				"at most %d %% may be: the sides had different charges of the same keys; new ones end a window or two after "+
-				"the cause, such as lost data, a full queue or a deployment, and the last day's share falls within a day",
-			humanize.Percent(have), mostBlind)})
-	}
 
-	return append(list, j.unseen()...)
+	return append(append(list, j.disturbedNow()...), j.unseen()...)
 }
 
 // unready names the faults of the fleet; notWriting are instances to name.

@@ -158,13 +158,13 @@ func TestObstaclesAreAll(t *testing.T) {
 	}
 }
 
-// Requests that were all blind, and an idle day after them, are no evidence of anything.
+// Requests that could not be compared, and idle days after them, are no evidence of anything.
 func TestNothingComparedIsNoPass(t *testing.T) {
 	e := evidence{hours: 72, minute: func(m *divergence.Minute) {
-		blind := m.Tally
+		all := m.Tally
 		m.Tally = divergence.Tally{}
 		if m.Unix < mondayMinute+day {
-			m.Tally[divergence.Blind] = blind.Comparisons()
+			m.Tally[divergence.Inconclusive] = all.Comparisons()
 		}
 	}}.build()
 

@@ -28,7 +28,7 @@ const (
 type oracleBlock struct {
 	from, to    int64 // minutes, to not included
 	part, whole int64
-	missing     int64 // without a comparison, and not blind
+	missing     int64 // without a comparison
 	bad         bool
 }
 
@@ -111,13 +111,6 @@ func enoughCovered(t divergence.Tally) bool {
 	return big.NewRat(compared, max(all, 1)).Cmp(big.NewRat(99, 100)) >= 0 || all == 0
 }
 
-// enoughSeen: at most a tenth of everything, blind or not, was blind.
-func enoughSeen(t divergence.Tally) bool {
-	_, all := coverage(t)
-	blind := t[divergence.Blind]
-	return big.NewRat(blind, max(all+blind, 1)).Cmp(big.NewRat(1, 10)) <= 0
-}
-
 func consult(cfg gate.Config, e gate.Evidence) *oracle {
 	o := &oracle{cfg: cfg, e: e, since: (e.Since.Unix() + 59) / 60, now: e.Now.Unix() / 60} // whole minutes
 	o.lookUp()
@@ -152,7 +145,7 @@ func (o *oracle) findInvalidHours() {
 		of[t/hour] = sum
 	}
 	for h, sum := range of {
-		o.invalid[h] = !enoughCovered(sum) || !enoughSeen(sum)
+		o.invalid[h] = !enoughCovered(sum)
 	}
 }
 
@@ -411,7 +404,7 @@ func (o *oracle) sufficient() bool {
 	return denials >= o.cfg.MinDenials &&
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
 		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&
-		enoughCovered(lastDay) && enoughSeen(lastDay) && o.allHoursSeen() && o.enoughWeekdays() &&
+		enoughCovered(lastDay) && o.allHoursSeen() && o.enoughWeekdays() &&
 		o.e.Live > 0 && len(o.e.NotWriting) == 0 && len(o.e.OtherEpoch) == 0
 }
 

@@ -51,7 +51,8 @@ type Proposal struct {
 // has at least 40 blocks.
 func Propose(cfg Config, e Evidence) Proposal {
 	s := survey{cfg: cfg, total: e.History.Total(), since: (e.Since.Unix() + 59) / 60, now: e.Now.Unix() / 60}
-	s.minutes, _ = validMinutes(between(e.History.Minutes, s.since, s.now))
+	minutes := between(e.History.Minutes, s.since, s.now)
+	s.minutes = uncoveredHours(minutes).leave(minutes)
 
 	var least [len(divergence.AllRatios)]*float64
 	p := Proposal{seen: s.total}
@@ -126,8 +127,8 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 func (s *survey) lacks(r divergence.Ratio, p0 float64) string {
 	all := newStream(s.cfg, r, s.since)
 	all.threshold = p0
-	all.take(blocksOf(s.minutes, r, p0, s.since, s.now))
-	blocks := all.blocks
+	all.accuse(blocksOf(s.minutes, r, p0, s.since, s.now))
+	blocks := all.against // a log is undisturbed
 	soaked := s.since + int64(s.cfg.SoakFor(0)/time.Minute)
 	atSoak, atEnd := unscored(), unscored()
 	for i, b := range blocks {

@@ -17,6 +17,8 @@ const (
 	// lose before that counts.
 	mostLost  = 0.05
 	leastLost = 20
+	// latelyMinutes is how far Evidence.Lately reaches back at most.
+	latelyMinutes = 12
 )
 
 // loses reports whether a protected key has lost too much.
@@ -36,22 +38,38 @@ func share(n divergence.KeyTally) float64 {
 	return float64(n.Missing()) / float64(max(1, n.Allowed()))
 }
 
-// protectedOf returns the hours in which a protected key lost too much, as bad blocks, in order. An hour counts when
+// protectedHours returns the hours in which a protected key lost too much, as bad blocks, in order. An hour counts when
 // it is over: until then a later minute could make the share smaller.
-func protectedOf(cfg Config, hours []divergence.Hour, now int64) (bad []badBlock) {
+func (j *judgement) protectedHours() (bad []badBlock) {
+	hours := j.evidence.History.Hours
 	for i := range hours {
 		h := &hours[i]
 		span := divergence.Span{From: h.Unix * minutesAnHour, To: (h.Unix + 1) * minutesAnHour}
-		if span.To > now {
+		if span.To > j.now {
 			continue
 		}
-		if k := worstOf(cfg, h.Protected, (*divergence.ProtectedKey).Total, sinceBefore(hours, i)); k != nil {
+		k := worstOf(j.cfg, h.Protected, (*divergence.ProtectedKey).Total, sinceBefore(hours, i))
+		if k != nil && j.stillLoses(k.Total(), span, j.disturbance.marked) {
 			n := k.Total()
 			b := block{Span: span, ratio: share(n), denominator: n.Allowed()}
 			bad = append(bad, badBlock{b, divergence.OfAllows, mostLost, k})
 		}
 	}
 	return bad
+}
+
+// stillLoses reports whether a protected key loses too much also without what a disturbance of some time may have done. What
+// any key has lost in silent time may be this one's loss.
+func (j *judgement) stillLoses(n divergence.KeyTally, time divergence.Span, silent spans) bool {
+	unsure := int64(0)
+	for _, m := range between(j.evidence.History.Minutes, time.From, time.To) {
+		if silent.has(m.Unix) {
+			unsure += m.Tally[divergence.NewlyDenied] + m.Tally[divergence.ExpectedDenied]
+		}
+	}
+	lost := n.Missing() - unsure
+	return lost >= leastLost &&
+		j.disturbance.lessened(float64(lost)/float64(max(1, n.Allowed())), divergence.OfAllows, time.From, time.To) >= mostLost
 }
 
 // counting yields a count of a key.
@@ -92,7 +110,7 @@ func lossText(k *divergence.ProtectedKey, n divergence.KeyTally) string {
 
 // addProtected adds the hours of protected keys to the bad blocks, in the order of their ends.
 func (j *judgement) addProtected(bad []badBlock) []badBlock {
-	bad = append(protectedOf(j.cfg, j.evidence.History.Hours, j.now), bad...)
+	bad = append(j.protectedHours(), bad...)
 	slices.SortStableFunc(bad, func(a, b badBlock) int { return cmp.Compare(a.To, b.To) })
 	return bad
 }
@@ -145,8 +163,14 @@ func (j *judgement) protectedAlarm() Alarm {
 		}
 		return n
 	}
-	for _, keys := range []divergence.ProtectedKeys{j.evidence.Lately, j.protectedSince(j.hour()), both} {
-		if k := worstOf(j.cfg, keys, enforced, longer); k != nil {
+	for _, list := range []struct {
+		keys divergence.ProtectedKeys
+		from int64 // minute
+	}{
+		{j.evidence.Lately, j.now - latelyMinutes}, {j.protectedSince(j.hour()), j.hour() * minutesAnHour}, {both, (j.hour() - 1) * minutesAnHour},
+	} {
+		k := worstOf(j.cfg, list.keys, enforced, longer)
+		if k != nil && j.stillLoses(enforced(k), divergence.Span{From: list.from, To: j.now + 1}, j.disturbance.silent) {
 			return Alarm{Level: RollBack, Reason: fmt.Sprintf("%s to the enforced candidate; at most %s may be lost",
 				lossText(k, enforced(k)), humanize.Percent(mostLost))}
 		}

@@ -25,7 +25,7 @@ func (j *judgement) regression() (worst Alarm) {
 			level = Hold
 		}
 		if level > worst.Level {
-			worst = Alarm{Level: level, Reason: j.excess(s) + ": it has risen, which comes by chance once in 90 days"}
+			worst = Alarm{Level: level, Reason: s.exceeds(j.accusation(s)) + ": it has risen, which comes by chance once in 90 days"}
 		}
 	}
 	return worst
@@ -35,7 +35,7 @@ func (j *judgement) regression() (worst Alarm) {
 // forced although a ratio was suspect begins without that suspicion: the operator knew of it.
 func (s *stream) risenSince(minute int64) float64 {
 	m, begun := unmirrored(), false
-	for _, b := range s.blocks {
+	for _, b := range s.against {
 		if !begun && b.To > minute {
 			if begun = true; m.alarm() >= suspect {
 				m = unmirrored()

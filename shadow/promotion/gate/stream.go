@@ -15,13 +15,22 @@ type stream struct {
 	blocks    []block
 	openFrom  int64 // minute in which the open block began
 
-	// Of all the evidence.
+	// disturbed are the minutes that do not count for the candidate; invalid are those and the uncovered ones.
+	disturbed, invalid spans
+	// Of all the evidence in undisturbed time.
+	total                  divergence.Tally
 	numerator, denominator int64
 	// Of the blocks.
-	uncompared, busy, minutes int64 // busy is the sum of their denominators
-	weights                   weights
-	score                     score
-	mirror                    mirror
+	uncompared int64
+	weights    weights
+	score      score
+	// What counts against the candidate. These blocks are the same where nothing is disturbed.
+	against []block
+	accused divergence.Tally // of all time that is not marked
+	mirror  mirror
+
+	weightsAgainst weights
+	busy, minutes  int64 // busy is the sum of their denominators
 }
 
 func newStream(cfg Config, r divergence.Ratio, since int64) stream {
@@ -32,21 +41,30 @@ func newStream(cfg Config, r divergence.Ratio, since int64) stream {
 func (s *stream) take(blocks []block) {
 	for _, b := range blocks {
 		s.uncompared += b.uncompared
-		s.busy += b.denominator
-		s.minutes += b.To - b.From
 		s.openFrom = b.To
 
 		b.weight = s.weights.next(b.denominator)
-		b.bad = b.isBad(s.threshold, float64(s.busy)/float64(s.minutes)*minutesADay)
 		s.score.add(b.taken, s.threshold, b.weight)
-		s.mirror.add(b.ratio, s.threshold, b.weight)
 		s.blocks = append(s.blocks, b)
 	}
 }
 
-func (s *stream) result(total divergence.Tally) RatioResult {
+// accuse adds the blocks that have closed next, as they count against the candidate.
+func (s *stream) accuse(blocks []block) {
+	for _, b := range blocks {
+		s.busy += b.denominator
+		s.minutes += b.To - b.From
+
+		b.weight = s.weightsAgainst.next(b.denominator)
+		b.bad = b.isBad(s.threshold, float64(s.busy)/float64(s.minutes)*minutesADay)
+		s.mirror.add(b.ratio, s.threshold, b.weight)
+		s.against = append(s.against, b)
+	}
+}
+
+func (s *stream) result() RatioResult {
 	g := RatioResult{
-		Ratio: s.ratio.Value(total), Threshold: s.threshold, Score: s.score.value(), Mirror: s.mirror.alarm(),
+		Ratio: s.ratio.Value(s.total), Threshold: s.threshold, Score: s.score.value(), Mirror: s.mirror.alarm(),
 	}
 	if len(s.blocks) > 0 && g.Ratio != nil {
 		lower, upper := s.bounds(*g.Ratio)
@@ -101,7 +119,7 @@ func (s *stream) bounds(ratio float64) (lower, upper float64) {
 	}
 	above := func(p float64) bool {
 		v := unmirrored()
-		for _, b := range s.blocks {
+		for _, b := range s.against {
 			v.add(b.ratio, p, b.weight)
 		}
 		return v.evidence() >= certain

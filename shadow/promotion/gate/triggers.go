@@ -51,6 +51,7 @@ type window struct {
 	usualUntil int64
 	// usualUnknown leaves the triggers that have a threshold besides the usual share.
 	usualUnknown bool
+	disturbed    disturbedLately
 }
 
 // stageIsUsual is the age at which a stage itself shows which shares are usual: the ledger forgets
@@ -59,16 +60,26 @@ const stageIsUsual = 7 * 24 * time.Hour
 
 func windowOf(cfg Config, r Recent) *window {
 	usualUntil := max(r.StageAt.Unix(), r.Now.Add(-stageIsUsual).Unix())
-	return &window{
+	w := &window{
 		cfg: cfg, ticks: r.Ticks, now: r.Now.Unix() / divergence.TickSeconds,
 		minutes: r.Minutes, usualUntil: usualUntil / 60, usualUnknown: r.UsualUnknown,
+		disturbed: latelyOf(&r),
 	}
+
+	// What instances have not written yet may be what explains a difference.
+	if r.Sides.Apart && !r.Written.IsZero() {
+		w.now = min(w.now, r.Written.Unix()/divergence.TickSeconds)
+	}
+	return w
 }
+
+// minute is the minute in progress.
+func (w *window) minute() int64 { return w.now * divergence.TickSeconds / 60 }
 
 // triggers returns the alarm of the first trigger that fires. A trigger of harm asks for a
 // rollback, and comes before those of health.
 func (w *window) triggers() Alarm {
-	for _, trigger := range []func() string{w.harmed, w.sudden, w.overload} {
+	for _, trigger := range []func() string{w.deniesMost, w.harmed, w.sudden, w.overload} {
 		if reason := trigger(); reason != "" {
 			return Alarm{Level: RollBack, Reason: reason}
 		}
@@ -82,7 +93,7 @@ const harmTicks = 3 * divergence.FreshTicks
 // lately returns the ticks that the score of harmed clients looks at.
 func (w *window) lately() []divergence.Tick {
 	first := sort.Search(len(w.ticks), func(i int) bool { return w.ticks[i].Unix >= w.now-harmTicks })
-	return w.ticks[first:]
+	return w.harmful(w.ticks[first:])
 }
 
 // harmScore is a CUSUM over distinct clients: each key that is newly denied and was
@@ -138,7 +149,7 @@ func (w *window) harmed() string {
 	}
 
 	// The score has no memory of earlier days, so a burst of every day reaches it, too.
-	minute := w.sum(aMinute)
+	minute := w.told(aMinute)
 	if harmScore(w.lately(), w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, usualMargin) {
 		return ""
 	}
@@ -158,7 +169,7 @@ func (w *window) sudden() string {
 
 	p0 := w.cfg.NewlyDenied
 	for _, ticks := range [...]int64{aMoment, aMinute} {
-		all := w.sum(ticks)
+		all := w.told(ticks)
 		sum := without(all.Denied, divergence.NewlyDenied, all.Tally)
 		numerator, denominator := newlyDenied(sum)
 		least := math.Min(suddenTimes*p0, suddenMost) * float64(denominator)
@@ -179,7 +190,7 @@ func (w *window) sudden() string {
 
 // overload returns why the service gets too much load, "" if it does not.
 func (w *window) overload() string {
-	all := w.sum(aMinute)
+	all := w.told(aMinute)
 	t := without(all.Allowed, divergence.NewlyAllowed, all.Tally)
 
 	// The usual raises the bound, but not above the extra load that the gate lets pass: an
@@ -200,7 +211,7 @@ func (w *window) overload() string {
 // manyNewlyAllowed reports whether at least 3 keys were newly allowed recently.
 func (w *window) manyNewlyAllowed() bool {
 	var sum divergence.KeySample
-	from := w.now*divergence.TickSeconds/60 - manyMinutes
+	from := w.minute() - manyMinutes
 	for i := len(w.minutes) - 1; i >= 0 && w.minutes[i].Unix > from; i-- {
 		sum.Join(w.minutes[i].Keys[divergence.OfDenials])
 	}

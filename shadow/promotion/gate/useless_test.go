@@ -46,7 +46,7 @@ func answered(e gate.Evidence, authoritative func(int64, int64) (int64, int64), 
 	minutes := make([]divergence.Minute, len(e.History.Minutes))
 	for i, m := range e.History.Minutes {
 		minutes[i].Unix = m.Unix
-		for _, o := range []divergence.Outcome{divergence.AuthoritativeError, divergence.Inconclusive, divergence.Blind} {
+		for _, o := range []divergence.Outcome{divergence.AuthoritativeError, divergence.Inconclusive} {
 			minutes[i].Tally[o] = m.Tally[o]
 		}
 

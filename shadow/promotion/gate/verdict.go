@@ -108,15 +108,15 @@ func (j *judgement) failure() string {
 	case proved == nil:
 		return ""
 	case proved.mirror.alarm() >= alarmAt:
-		return j.excess(proved) + ", and that is proved: " + advice
+		return proved.exceeds(j.accusation(proved)) + ", and that is proved: " + advice
 	}
-	return j.excess(proved) + ", which is not chance: " + advice
+	return proved.exceeds(j.accusation(proved)) + ", which is not chance: " + advice
 }
 
 // gravest returns the meant ratio that is highest in relation to its cap; nil if none is meant. Extra load counts the same requests
 // as newly allowed, and a candidate that limits nothing must not look like one that lets a little more through.
 func (j *judgement) gravest(meant func(*stream) bool) (gravest *stream) {
-	height := func(s *stream) float64 { return j.higher(s).value() / capOf(s.threshold) }
+	height := func(s *stream) float64 { return j.accusation(s).value() / capOf(s.threshold) }
 	for _, r := range byHarm {
 		if s := &j.streams[r]; meant(s) && (gravest == nil || height(s) > height(gravest)) {
 			gravest = s
@@ -190,9 +190,18 @@ func (j *judgement) falling(s *stream) string {
 		humanize.Percent(float64(n)/float64(d)), dated(*j.in(ahead)))
 }
 
+// accusation returns the raw ratio that speaks against the candidate.
+func (j *judgement) accusation(s *stream) rawRatio {
+	if n, d := s.ratio.Of(s.accused); n != s.numerator || d != s.denominator {
+		return rawRatio{n, d, ""}
+	}
+	return j.higher(s)
+}
+
 // excess words a ratio that is above its threshold.
-func (j *judgement) excess(s *stream) string {
-	r := j.higher(s)
+func (j *judgement) excess(s *stream) string { return s.exceeds(j.higher(s)) }
+
+func (s *stream) exceeds(r rawRatio) string {
 	return fmt.Sprintf("%s is %s %s%s, its threshold %s", s.ratio,
 		humanize.Percent(r.value()), denominatorWords[s.ratio], r.over, humanize.Percent(s.threshold))
 }
@@ -202,7 +211,7 @@ func (j *judgement) excess(s *stream) string {
 func (j *judgement) lately(s *stream) (numerator, denominator, from int64) {
 	minutes, least := between(j.evidence.History.Minutes, j.since, j.now), blockDenominator(s.threshold)
 	for i := len(minutes) - 1; i >= 0 && (minutes[i].Unix >= j.now-minutesADay || denominator < least); i-- {
-		if j.invalid[minutes[i].Unix/minutesAnHour] {
+		if s.invalid.has(minutes[i].Unix) {
 			continue
 		}
 		n, d := s.ratio.Of(minutes[i].Tally)
@@ -218,9 +227,7 @@ func (j *judgement) belowAgain(s *stream) string {
 	if j.terse || from < j.now-minutesADay {
 		return ""
 	}
-	valid := slices.DeleteFunc(slices.Clone(between(j.evidence.History.Minutes, from, j.now)), func(m divergence.Minute) bool {
-		return j.invalid[m.Unix/minutesAnHour]
-	})
+	valid := s.invalid.leave(between(j.evidence.History.Minutes, from, j.now))
 
 	// The minutes leave the day one by one. More traffic can only make it earlier, so the evidence so far is a bound.
 	for _, m := range valid {

@@ -43,9 +43,6 @@ func TestVerdicts(t *testing.T) {
 		{"too little compared", evidence{hours: 72, minute: degraded}, insufficient, 0, "99 % are needed"},
 		{"three seconds of every hour not compared", evidence{hours: 48, minute: stalled}, pass, 0, "48 h clean"},
 		{"a minute of every hour not compared", evidence{hours: 48, minute: mostlyStalled}, insufficient, 0, "98.99 %"},
-		{"a tenth of the evaluations blind", evidence{hours: 48, minute: blinded(100)}, pass, 0, "48 h clean"},
-		{"all evaluations blind", evidence{hours: 72, minute: allBlind}, insufficient, 0, "100 % of the last day's evaluations were blind"},
-		{"over a tenth of the evaluations blind", evidence{hours: 72, minute: blinded(101)}, insufficient, 0, "10.1 %"},
 		{"an hour of the day never seen", evidence{hours: 24, away: hoursFrom(5, 6)}, insufficient, 0,
 			"23 of 24 hours of the day seen, not yet 05 (UTC)"},
 		{

@@ -10,7 +10,7 @@ import (
 
 // Newly denied is what clients see. Divergence, which contains it, stands in brackets.
 func TestAlarmNamesNewlyDeniedFirst(t *testing.T) {
-	a := rawRatioAlarm(Config{}.WithDefaults(), minutesOf(15, 90, 10, 3), 1000)
+	a := rawAlarm(minutesOf(15, 90, 10, 3))
 
 	const want = "newly_denied is 10 % of what the authoritative allows (divergence 10 %) over 15 minutes, threshold 2 %"
 	if a.Reason != want {
@@ -41,7 +41,7 @@ func TestAlarmNamesWhatAsksForMost(t *testing.T) {
 		{"divergence alone", of(1000, 0, 800, 200), "divergence is 10 % of all comparisons over"},
 	}
 	for _, tt := range tests {
-		if got := rawRatioAlarm(Config{}.WithDefaults(), tt.minutes, 1000).Reason; !strings.HasPrefix(got, tt.want) {
+		if got := rawAlarm(tt.minutes).Reason; !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q, want it to begin with %q", tt.name, got, tt.want)
 		}
 	}

@@ -1,0 +1,40 @@
+package promotion
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// sides says what can disturb the time of a policy.
+func (s *Spec) sides() gate.Sides {
+	return gate.Sides{Apart: s.Apart, Window: s.Window, Copied: s.Copied, Stores: [2]string{s.Store, s.CandidateStore}}
+}
+
+// unheard returns the earliest last write of the instances that have written nothing for a minute, the zero time if there is
+// none. What such an instance counts may have reached one side only, and nobody knows it before it writes. One that said
+// goodbye has written everything and is not among the instances; of one that has been gone for a window nothing is left.
+func unheard(spec Spec, instances []Instance, now time.Time) (earliest time.Time) {
+	for _, i := range instances {
+		at := i.Policies[spec.Policy].Flushed
+		age := now.Sub(at)
+		if at.IsZero() || age <= 4*LiveFor || i.At.Before(now.Add(-LiveFor)) && age > spec.Window {
+			continue
+		}
+		if earliest.IsZero() || at.Before(earliest) {
+			earliest = at
+		}
+	}
+	return earliest
+}
+
+// written returns an instant up to which all live instances have written what they saw; the zero time without any.
+func written(policy string, live []Instance) (earliest time.Time) {
+	for _, i := range live {
+		at := i.Policies[policy].Flushed
+		if earliest.IsZero() || at.Before(earliest) {
+			earliest = at
+		}
+	}
+	return earliest
+}

@@ -1,0 +1,463 @@
+package gate_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// apart are sides that share no record, of a window of an hour.
+var apart = gate.Sides{Apart: true, Window: time.Hour, Stores: [2]string{"", "redis-b"}}
+
+// oneSided makes some of the cost of a minute one-sided: as the calls of a store fail, the checks are not compared.
+func oneSided(m *divergence.Minute, cost int64) {
+	m.Disturbed = &divergence.Disturbance{Compared: [2]int64{m.Tally.AuthoritativeAllows(), m.Tally.AuthoritativeDenies()}}
+	m.Disturbed.OneSided[algorithms.Candidate][algorithms.StoreFailed] = cost
+}
+
+// disturbedBy is calm traffic of sides that are apart, with an undisturbed window before it, changed by the hour.
+func disturbedBy(sides gate.Sides, hours int, minute func(m *divergence.Minute, hour, minute int64)) gate.Evidence {
+	e := evidence{hours: hours, minute: func(m *divergence.Minute) {
+		oneSided(m, 0)
+		at := m.Unix - mondayMinute
+		minute(m, at/hour, at%hour)
+	}}.build()
+	e.Sides = sides
+	return e
+}
+
+// long is how many hours of evidence let a calm candidate pass.
+const long = 72
+
+func kindsOf(g gate.Result) (list []gate.ObstacleKind) {
+	for _, o := range g.Obstacles {
+		list = append(list, o.Kind)
+	}
+	return list
+}
+
+// Sides apart whose time is undisturbed pass as others do, without their first window.
+func TestCalmSidesApartPass(t *testing.T) {
+	e := disturbedBy(apart, long, func(*divergence.Minute, int64, int64) {})
+	g := gate.Assess(gate.Config{}.WithDefaults(), e)
+	if g.Verdict != pass || g.CleanHours != long-1 || g.UndisturbedHours != 24 || *g.Disturbed != 0 || g.DisturbedBy != "" {
+		t.Errorf("%s (%s), %g h clean, %g h and %v of the last day", g.Verdict, g.Reason, g.CleanHours, g.UndisturbedHours, *g.Disturbed)
+	}
+}
+
+// An hour counts for the candidate if a twentieth of the threshold is one-sided, in it and in the window before it.
+func TestAnHourCountsUpToATwentiethOfTheThreshold(t *testing.T) {
+	// Of 100 in a minute, 6,000 in an hour and as many in the window before: 2 % needs at most 12 of 12,012.
+	for missed, wantLost := range map[int64]float64{12: 0, 13: 2} {
+		e := disturbedBy(apart, long, func(m *divergence.Minute, h, at int64) {
+			if h == 60 && at == 30 {
+				oneSided(m, missed)
+			}
+		})
+		g := gate.Assess(gate.Config{}.WithDefaults(), e)
+		if lost := long - 1 - g.CleanHours; lost != wantLost || g.UndisturbedHours != 24-wantLost {
+			t.Errorf("%d one-sided in an hour: %g h lost, %g h of the last day count, want %g h lost", missed, lost, g.UndisturbedHours, wantLost)
+		}
+		if g.Verdict != pass {
+			t.Errorf("%d one-sided in an hour long ago: %s, %s", missed, g.Verdict, g.Reason)
+		}
+	}
+
+	// The last hour keeps the candidate where it is, with the numbers.
+	e := disturbedBy(apart, long, func(m *divergence.Minute, h, at int64) {
+		if h == long-1 {
+			oneSided(m, 1)
+		}
+	})
+	g := gate.Assess(gate.Config{}.WithDefaults(), e)
+	if got := kindsOf(g); !slices.Equal(got, []gate.ObstacleKind{gate.DisturbedTime}) || g.Verdict != insufficient {
+		t.Fatalf("%s, obstacles %v: %s", g.Verdict, got, g.Reason)
+	}
+	if o := g.Obstacles[0]; o.Have != 60.0/(12_000+60) || o.Need != 0.02/20 {
+		t.Errorf("have %g, need %g", o.Have, o.Need)
+	}
+}
+
+// Undisturbed time is back within the hour and one window.
+func TestUndisturbedTimeIsBackAfterAWindow(t *testing.T) {
+	lost := func(window time.Duration) float64 {
+		sides := apart
+		sides.Window = window
+		e := disturbedBy(sides, long, func(m *divergence.Minute, h, at int64) {
+			if h == 60 && at == 59 {
+				oneSided(m, 100)
+			}
+		})
+		return long - window.Hours() - gate.Assess(gate.Config{}.WithDefaults(), e).CleanHours
+	}
+	for window, want := range map[time.Duration]float64{time.Hour: 2, 3 * time.Hour: 4} {
+		if got := lost(window); got != want {
+			t.Errorf("a window of %s: %g h lost, want the hour and a window, %g h", window, got, want)
+		}
+	}
+}
+
+// A candidate whose sides share no record is not failed by what a disturbance may have done, and one that denies all is.
+func TestWhatCountsAgainstTheCandidate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	deny := func(m *divergence.Minute, n int64) {
+		m.Tally[divergence.AgreeAllow] -= n
+		harm(m, divergence.NewlyDenied, n, 100, rng)
+	}
+	tests := map[string]struct {
+		minute func(m *divergence.Minute, h, at int64)
+		fails  bool
+	}{
+		// 8 % of differences, and 1 % of one-sided cost.
+		"lessened to nothing": {func(m *divergence.Minute, _, _ int64) { deny(m, 7); oneSided(m, 1) }, false},
+		"of keys that both deny": {func(m *divergence.Minute, _, _ int64) {
+			m.Tally[divergence.AgreeAllow] -= 30
+			m.Tally[divergence.NewlyDenied] += 30
+			oneSided(m, 0)
+			m.Disturbed.Shifted[0] = 30
+		}, false},
+		"undisturbed": {func(m *divergence.Minute, _, _ int64) { deny(m, 30); oneSided(m, 0) }, true},
+		"denies all, a fifth of a percent for ever": {func(m *divergence.Minute, _, at int64) {
+			deny(m, 90)
+			oneSided(m, 0)
+			if at%5 == 0 {
+				oneSided(m, 1)
+			}
+		}, true},
+	}
+	for name, test := range tests {
+		g := gate.Assess(gate.Config{}.WithDefaults(), disturbedBy(apart, 50, test.minute))
+		if (g.Verdict == fail) != test.fails {
+			t.Errorf("%s: %s, %s", name, g.Verdict, g.Reason)
+		}
+		if g.Verdict == pass {
+			t.Errorf("%s: passes", name)
+		}
+	}
+}
+
+// Differences that do not count against a candidate count against a pass.
+func TestNoPassByDifferencesThatAreLeftOut(t *testing.T) {
+	e := disturbedBy(apart, long, func(m *divergence.Minute, _, _ int64) {
+		m.Tally[divergence.AgreeAllow] -= 3
+		m.Tally[divergence.NewlyDenied] += 3
+		oneSided(m, 0)
+		m.Disturbed.Shifted[0] = 3
+	})
+	g := gate.Assess(gate.Config{}.WithDefaults(), e)
+	if g.Verdict != wait || *g.NewlyDenied.Ratio != 3.0/90 || g.NewlyDenied.Mirror >= 5 || g.Strikes > 0 {
+		t.Errorf("%s (%s), newly denied %+v, %d strikes", g.Verdict, g.Reason, g.NewlyDenied, g.Strikes)
+	}
+}
+
+// A mark silences what counts for and what counts against a candidate, for a window and no longer.
+func TestMarksSilenceForAWindow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	// All is newly denied from the mark on, for some minutes: with the minute before the mark and the one after it.
+	judge := func(sides gate.Sides, minutes int64) gate.Result {
+		return gate.Assess(gate.Config{}.WithDefaults(), disturbedBy(sides, long, func(m *divergence.Minute, h, at int64) {
+			since := h*60 + at - 60*60
+			if since == 0 {
+				m.Disturbed.Marks = 1
+			}
+			if since >= 0 && since < minutes {
+				m.Tally[divergence.AgreeAllow] = 0
+				harm(m, divergence.NewlyDenied, 90, 100, rng)
+			}
+		}))
+	}
+
+	shared := gate.Sides{Window: time.Hour, Copied: true}
+	for name, sides := range map[string]gate.Sides{"apart": apart, "one record": shared} {
+		if g := judge(sides, 61); g.Verdict != pass || g.Strikes != 0 || g.NewlyDenied.Mirror >= 5 || *g.NewlyDenied.Ratio != 0 {
+			t.Errorf("%s, within the window: %s (%s), %d strikes", name, g.Verdict, g.Reason, g.Strikes)
+		}
+		if g := judge(sides, 61+60); g.Strikes != 1 || *g.NewlyDenied.Ratio == 0 {
+			t.Errorf("%s, an hour behind the window: %s (%s), %d strikes", name, g.Verdict, g.Reason, g.Strikes)
+		}
+		g := judge(sides, 0)
+		if want := 62.0 / 60; 24-g.UndisturbedHours < want-0.02 || 24-g.UndisturbedHours > want+0.02 || g.DisturbedBy == "" {
+			t.Errorf("%s: %g h of the last day count, want all but the window and the minutes of the mark; by %q", name, g.UndisturbedHours, g.DisturbedBy)
+		}
+	}
+}
+
+// The first window of a side that begins fresh is marked. A candidate that begins as a copy has none.
+func TestTheFirstWindowOfAFreshSideIsMarked(t *testing.T) {
+	for sides, want := range map[gate.Sides]float64{
+		{Window: 90 * time.Minute}:               48 - 1.5,
+		{Window: 90 * time.Minute, Apart: true}:  48 - 1.5,
+		{Window: 90 * time.Minute, Copied: true}: 48,
+		{}:                                       48,
+	} {
+		e := evidence{hours: 48}.build()
+		e.Sides = sides
+		if g := gate.Assess(gate.Config{}.WithDefaults(), e); g.CleanHours != want {
+			t.Errorf("%+v: %g h clean, want %g", sides, g.CleanHours, want)
+		}
+	}
+
+	e := evidence{hours: 1}.build()
+	e.Sides = gate.Sides{Window: 90 * time.Minute}
+	if g := gate.Assess(gate.Config{}.WithDefaults(), e); !slices.Contains(kindsOf(g), gate.DisturbedTime) || *g.Disturbed != 1 {
+		t.Errorf("within the window: %s, %v of the time", g.Reason, *g.Disturbed)
+	}
+}
+
+// An hour that is missing, and an instance that is not heard, disturb sides that share no record.
+func TestWhatNobodyKnowsIsMarked(t *testing.T) {
+	calm := func(*divergence.Minute, int64, int64) {}
+	missing := func(sides gate.Sides) gate.Evidence {
+		e := evidence{hours: long, away: hoursFrom(60, 62)}.build()
+		e.Sides = sides
+		return e
+	}
+	unheard := func(sides gate.Sides) gate.Evidence {
+		e := disturbedBy(sides, long, calm)
+		e.Unheard = e.Now.Add(-90 * time.Minute)
+		return e
+	}
+	shared := gate.Sides{Window: time.Hour, Copied: true}
+	for name, test := range map[string]struct {
+		e       gate.Evidence
+		hours   float64 // of the last day that count
+		verdict string
+	}{
+		"missing, apart":      {missing(apart), 24 - 2 - 1, pass},
+		"missing, one record": {missing(shared), 24 - 2, pass},
+		"unheard, apart":      {unheard(apart), 24 - 1.5, insufficient},
+		"unheard, one record": {unheard(shared), 24, pass},
+	} {
+		if g := gate.Assess(gate.Config{}.WithDefaults(), test.e); g.UndisturbedHours != test.hours || g.Verdict != test.verdict {
+			t.Errorf("%s: %g h count, %s (%s), want %g h and %s", name, g.UndisturbedHours, g.Verdict, g.Reason, test.hours, test.verdict)
+		}
+	}
+}
+
+// Where nothing can be compared yet because sides are young, the reason says so.
+func TestYoungSidesAreNamed(t *testing.T) {
+	e := disturbedBy(apart, 1, func(m *divergence.Minute, _, _ int64) {
+		m.Tally = divergence.Tally{}
+		m.Disturbed = &divergence.Disturbance{Young: 100}
+	})
+	plain := evidence{hours: 1, noTraffic: true}.build()
+	young, none := gate.Assess(gate.Config{}.WithDefaults(), e), gate.Assess(gate.Config{}.WithDefaults(), plain)
+	if kindsOf(young)[0] != gate.NothingCompared || young.Reason == none.Reason {
+		t.Errorf("%s, as without traffic", young.Reason)
+	}
+}
+
+// The last minutes of a candidate that is enforced for all keys, of sides apart.
+type lastMinutes struct {
+	sides  gate.Sides
+	minute func(*divergence.Minute) // each of the last half hour
+	tick   func(*divergence.Tick)   // each of it
+	usual  float64                  // share of its own denials before
+}
+
+func (l lastMinutes) alarm() gate.Alarm {
+	since, now := monday, monday.Add(72*time.Hour)
+	r := gate.Recent{Sides: l.sides, Since: since, Now: now, StageAt: now.Add(-time.Hour)}
+	for at := since.Unix() / 60; at < now.Unix()/60; at++ {
+		m := divergence.Minute{Unix: at}
+		m.Tally[divergence.AgreeAllow], m.Tally[divergence.AgreeDeny] = int64(600*(1-l.usual)), int64(600*l.usual)
+		oneSided(&m, 0)
+		if at >= now.Unix()/60-30 {
+			l.minute(&m)
+		}
+		r.Minutes = append(r.Minutes, m)
+	}
+	for at := now.Unix()/10 - 180; at < now.Unix()/10; at++ {
+		tick := divergence.Tick{Unix: at}
+		l.tick(&tick)
+		r.Ticks = append(r.Ticks, tick)
+	}
+	return gate.Alarms(gate.Config{}.WithDefaults(), r)
+}
+
+// denies makes all of a tick's 100 requests newly denied, of many keys.
+func denies(tick *divergence.Tick) {
+	tick.Tally = divergence.Tally{divergence.NewlyDenied: 90, divergence.AgreeDeny: 10}
+	for key := range uint32(20) {
+		tick.Harmed = append(tick.Harmed, uint32(tick.Unix)*100+key)
+	}
+}
+
+func deniesMinute(m *divergence.Minute) {
+	m.Tally = divergence.Tally{}
+	harm(m, divergence.NewlyDenied, 540, 100, rand.New(rand.NewPCG(uint64(m.Unix), 1)))
+	m.Tally[divergence.AgreeDeny] = 60
+}
+
+// A stall of a store makes twins differ, and no alarm of it. A candidate that denies all is found in every disturbance.
+func TestAlarmsKnowOfDisturbances(t *testing.T) {
+	sides := apart
+	sides.Window = time.Minute
+	marked := func(tick *divergence.Tick) { tick.Disturbed = &divergence.Disturbance{Marks: 1} }
+	missed := func(d *divergence.Disturbance, cost int64) {
+		d.OneSided[algorithms.Candidate][algorithms.StoreFailed] += cost
+	}
+	stalled := func(tick *divergence.Tick) {
+		tick.Disturbed = &divergence.Disturbance{Compared: [2]int64{90, 10}}
+		missed(tick.Disturbed, 20)
+	}
+
+	tests := map[string]struct {
+		minute func(*divergence.Minute)
+		tick   func(*divergence.Tick)
+		usual  float64
+		want   gate.Level
+	}{
+		"undisturbed": {deniesMinute, denies, 0.1, gate.RollBack},
+		"a twin after a stall": {
+			func(m *divergence.Minute) {
+				harm(m, divergence.NewlyDenied, 180, 100, rand.New(rand.NewPCG(uint64(m.Unix), 1)))
+				oneSided(m, 120)
+			},
+			func(tick *divergence.Tick) {
+				denies(tick)
+				tick.Tally = divergence.Tally{divergence.AgreeAllow: 60, divergence.NewlyDenied: 30, divergence.AgreeDeny: 10}
+				stalled(tick)
+			}, 0.1, gate.Calm,
+		},
+		"a twin after a loss": {
+			func(m *divergence.Minute) {
+				harm(m, divergence.NewlyDenied, 300, 100, rand.New(rand.NewPCG(uint64(m.Unix), 1)))
+				m.Disturbed.Marks = 1
+			},
+			func(tick *divergence.Tick) {
+				denies(tick)
+				tick.Tally = divergence.Tally{divergence.AgreeAllow: 40, divergence.NewlyDenied: 50, divergence.AgreeDeny: 10}
+				marked(tick)
+			}, 0.1, gate.Calm,
+		},
+		"keys that both deny": {
+			func(m *divergence.Minute) {
+				m.Tally[divergence.NewlyDenied] += 300
+				m.Disturbed.Shifted[0] = 300
+			},
+			func(tick *divergence.Tick) {
+				tick.Tally = divergence.Tally{divergence.AgreeAllow: 50, divergence.NewlyDenied: 50}
+				tick.Disturbed = &divergence.Disturbance{Shifted: [2]int64{50, 0}}
+			}, 0.1, gate.Calm,
+		},
+		"denies all after a stall": {
+			func(m *divergence.Minute) { deniesMinute(m); oneSided(m, 120) },
+			func(tick *divergence.Tick) { denies(tick); stalled(tick) }, 0.1, gate.RollBack,
+		},
+		"denies all after a loss": {
+			func(m *divergence.Minute) { deniesMinute(m); m.Disturbed.Marks = 1 },
+			func(tick *divergence.Tick) { denies(tick); marked(tick) }, 0.1, gate.RollBack,
+		},
+		"denies all that only it answers": {
+			func(m *divergence.Minute) { m.Tally = divergence.Tally{divergence.AuthoritativeError: 600} },
+			func(tick *divergence.Tick) {
+				tick.Tally, tick.Alone = divergence.Tally{divergence.AuthoritativeError: 100}, [2]int64{0, 100}
+			}, 0.1, gate.RollBack,
+		},
+		"the same, as usual": {
+			func(m *divergence.Minute) { m.Tally = divergence.Tally{divergence.AuthoritativeError: 600} },
+			func(tick *divergence.Tick) {
+				tick.Tally, tick.Alone = divergence.Tally{divergence.AuthoritativeError: 100}, [2]int64{0, 100}
+			}, 0.6, gate.Calm,
+		},
+		"a storm of one client that only it answers": {
+			func(m *divergence.Minute) { m.Tally = divergence.Tally{divergence.AuthoritativeError: 600} },
+			func(tick *divergence.Tick) {
+				tick.Tally, tick.Alone = divergence.Tally{divergence.AuthoritativeError: 100}, [2]int64{9, 91}
+				tick.Lonely = divergence.Weights{{Key: 1, Count: 90}}
+			}, 0.1, gate.Calm,
+		},
+		"a storm that both deny": {
+			func(m *divergence.Minute) {
+				m.Tally = divergence.Tally{divergence.AgreeAllow: 40, divergence.AgreeDeny: 560}
+				oneSided(m, 120)
+			},
+			func(tick *divergence.Tick) {
+				tick.Tally = divergence.Tally{divergence.AgreeAllow: 8, divergence.AgreeDeny: 92}
+				stalled(tick)
+			}, 0.1, gate.Calm,
+		},
+	}
+	for name, test := range tests {
+		if a := (lastMinutes{sides, test.minute, test.tick, test.usual}).alarm(); a.Level != test.want {
+			t.Errorf("%s: %+v, want level %d", name, a, test.want)
+		}
+	}
+}
+
+// Triggers look no further than what all instances have written.
+func TestTriggersWaitForWhatIsWritten(t *testing.T) {
+	now := monday.Add(72 * time.Hour)
+	r := gate.Recent{Sides: apart, Since: monday, Now: now, StageAt: now.Add(-time.Hour)}
+	for at := now.Unix()/10 - 6; at < now.Unix()/10; at++ {
+		tick := divergence.Tick{Unix: at}
+		denies(&tick)
+		r.Ticks = append(r.Ticks, tick)
+	}
+
+	cfg := gate.Config{}.WithDefaults()
+	if a := gate.Triggers(cfg, r); a.Level != gate.RollBack {
+		t.Errorf("all is written: %+v", a)
+	}
+	r.Written = now.Add(-time.Minute)
+	if a := gate.Triggers(cfg, r); a.Level != gate.Calm {
+		t.Errorf("nothing of it is written by all: %+v", a)
+	}
+	r.Sides.Apart = false
+	if a := gate.Triggers(cfg, r); a.Level != gate.RollBack {
+		t.Errorf("sides that share a record: %+v", a)
+	}
+}
+
+// A course says at the end of each hour what an assessment would have said.
+func TestCourseOfDisturbedEvidence(t *testing.T) {
+	e := disturbedBy(apart, 100, func(m *divergence.Minute, h, at int64) {
+		if h >= 20 && h < 40 {
+			oneSided(m, 1)
+		}
+		if h == 70 && at == 10 {
+			m.Disturbed.Marks = 1
+		}
+	})
+	cfg := gate.Config{}.WithDefaults()
+	end := gate.Assess(cfg, e)
+	c := gate.Follow(cfg, e)
+	if last := c.Verdicts[len(c.Verdicts)-1]; last.Verdict != end.Verdict {
+		t.Errorf("at the end %s (%s), want %s (%s)", last.Verdict, last.Reason, end.Verdict, end.Reason)
+	}
+	if c.PassedAt == nil {
+		t.Fatalf("never passed: %+v", c.Verdicts)
+	}
+	before, at := e, e
+	before.Now, at.Now = c.PassedAt.Add(-time.Hour), *c.PassedAt
+	for _, e := range []*gate.Evidence{&before, &at} {
+		n, _ := slices.BinarySearchFunc(e.History.Minutes, e.Now.Unix()/60, func(m divergence.Minute, unix int64) int { return int(m.Unix - unix) })
+		e.History.Minutes = e.History.Minutes[:n]
+	}
+	if gate.Assess(cfg, before).Verdict == pass || gate.Assess(cfg, at).Verdict != pass {
+		t.Errorf("passed at %s by the course: an hour before %s, then %s", c.PassedAt, gate.Assess(cfg, before).Verdict, gate.Assess(cfg, at).Reason)
+	}
+}
+
+// Each reason for which a side may miss checks has words.
+func TestReasonsOfDisturbancesHaveWords(t *testing.T) {
+	seen := map[string]algorithms.SkipReason{}
+	for _, reason := range algorithms.AllSkipReasons {
+		e := disturbedBy(apart, 3, func(m *divergence.Minute, _, _ int64) {
+			m.Disturbed.OneSided[algorithms.Candidate][reason] = 1
+		})
+		by := gate.Assess(gate.Config{}.WithDefaults(), e).DisturbedBy
+		_, by, _ = strings.Cut(by, "(")
+		if other, taken := seen[by]; taken || !strings.Contains(by, " redis-b") || strings.HasPrefix(by, " ") {
+			t.Errorf("%s is worded %q, %s too", reason, by, other)
+		}
+		seen[by] = reason
+	}
+}
