@@ -163,7 +163,7 @@ func TestEveryAlgorithmForgetsWithinTwoWindows(t *testing.T) {
 }
 
 // Two limiters of one shape and one limit count as the same limiter when a cause is
-// looked for, and where their answers may be echoes of a missed charge. So they must allow
+// looked for, and where one begins as a copy of the other. So they must allow
 // the same charges, and forget them at the same instants.
 func TestEveryAlgorithmOfAShapeDecidesAlike(t *testing.T) {
 	pairsOfAlgorithms(func(a, b algorithms.Algorithm) {

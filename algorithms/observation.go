@@ -58,7 +58,7 @@ type SkipReason uint8
 // key shared a bucket with others.
 const (
 	OtherReason SkipReason = iota
-	QueueFull              // no room in the queue behind the request
+	QueueFull              // no room in the asynchronous queue
 	BreakerOpen            // the side failed again and again
 	StoreFailed            // the side's store did not answer
 	MemoryFull

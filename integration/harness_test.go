@@ -138,7 +138,7 @@ func TestDeadStoreIsAskedFiveTimes(t *testing.T) {
 // harness is closed. The goroutines of the harness are counted by a label, which a
 // goroutine inherits from the one that starts it: those of other tests do not count.
 func TestHangingCandidateIsBounded(t *testing.T) {
-	const most = 20 // the fleet's loops, four followers, and the connections that they open
+	const most = 20 // the fleet's loops, four workers of the async queue, and the connections that they open
 	deaf, set := deafServer(t), watched(t, namespace(), "{ store: slow, algorithm: gcra, limit: 3, window: 1m }")
 
 	pprof.Do(t.Context(), pprof.Labels("test", t.Name()), func(ctx context.Context) {

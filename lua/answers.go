@@ -14,7 +14,7 @@ import (
 // script's form, fails every side of the call.
 func (c *call) observe(took time.Duration) {
 	// The slot of the record is migrating, and a log is a second key that may have moved already. The
-	// enforced side was sent alone (submitMigrating), and the other one follows behind the request.
+	// enforced side was sent alone (submitMigrating), and the other one is skipped.
 	if c.reduced {
 		c.into[c.order()[0].Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}

@@ -23,7 +23,7 @@ func tryAgain(err error) bool { return err != nil && redis.HasErrorPrefix(err, "
 
 // submitMigrating sends calls again that have certainly not run because their slot migrates.
 // The enforced side goes alone, at once: a log of the other side must not fail it. The other
-// side is Deferred then, for the caller to judge it later.
+// side is Deferred then, and has missed the check.
 func (p *Pair) submitMigrating(ctx context.Context, all []*call) {
 	var reduced []*call
 	for _, c := range all {

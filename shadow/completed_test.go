@@ -20,7 +20,7 @@ import (
 // compared. A rollback brings it back.
 func TestCompletedMigrationsAskOneSide(t *testing.T) {
 	algorithm := shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 3, Window: time.Hour}}
-	var asked atomic.Int64 // followers ask, too
+	var asked atomic.Int64 // the async queue asks, too
 	allows := func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 		asked.Add(1)
 		return algorithms.Decision{Allowed: true, Remaining: -1}, nil

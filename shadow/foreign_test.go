@@ -204,7 +204,7 @@ func TestClientThatLeavesIsNoFallback(t *testing.T) {
 	}
 }
 
-func TestFollowerIsJudgedByTheInjectedClock(t *testing.T) {
+func TestAsyncSideIsJudgedByTheInjectedClock(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redisAt(t, server.Addr())
 	at := time.Unix(1_700_000_000, 0)

@@ -135,7 +135,7 @@ func (s *side) withBreaker(ctx context.Context, ask func() algorithms.Observatio
 }
 
 // recovering is a user's algorithm, whose panic is an error: a candidate's must not end the request that the
-// authoritative allows. Some calls happen behind the request, where a panic would end the process. Its name and its traits
+// authoritative allows. Some calls happen after the answer, where a panic would end the process. Its name and its traits
 // never change, and are asked for once, at the start.
 type recovering struct {
 	algorithms.Algorithm

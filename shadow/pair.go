@@ -28,7 +28,7 @@ type Side struct {
 	Revision string
 	// Algorithm judges by Limit. ID names its part of a key's record; "" means the
 	// algorithm's name. Limit is also given to a Limiter, which may ignore it. An algorithm
-	// of your own as the candidate is judged behind the request until it is enforced: it may
+	// of your own as the candidate is asked after the answer until it is enforced: it may
 	// be slow.
 	Algorithm algorithms.Algorithm
 	Limit     algorithms.Limit

@@ -39,7 +39,7 @@ func TestTraitsOfAUsersAlgorithmGiveACause(t *testing.T) {
 		pair.Allow(t.Context(), "key", 1)
 	}
 
-	// An algorithm that may panic or hang is judged behind the request.
+	// An algorithm that may panic or hang is asked after the answer.
 	if err := pair.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func TestNoMethodOfAUsersAlgorithmEndsARequest(t *testing.T) {
 			defer pair.Close(t.Context())
 			turned.Store(true)
 
-			// Many requests of one key at a time are followed in another order: a follower asks Validate then.
+			// Many requests of one key at a time are asked in another order: the async queue asks Validate then.
 			var all sync.WaitGroup
 			for range 32 {
 				all.Go(func() { requireAllowed(t, pair, 20) })

@@ -26,7 +26,7 @@ func (a slowAlgorithm) Step(s algorithms.State, l *algorithms.Limit, cost, at in
 	return a.gcra.Step(s, l, cost, at)
 }
 
-// A candidate with an algorithm of the user's takes its time behind the request, and compares
+// A candidate with an algorithm of the user's takes its time after the answer, and compares
 // as it did beside it. Once it is enforced, a request waits for it and for nothing else.
 func TestSlowAlgorithmOfTheUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

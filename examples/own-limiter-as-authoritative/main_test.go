@@ -82,7 +82,7 @@ func TestCandidateDecidesWhilePromoted(t *testing.T) {
 		}
 
 		exampletest.Rollback(t, harness, policy)
-		synctest.Wait() // while the old limiter is not enforced, followers ask it behind the requests
+		synctest.Wait() // while the old limiter is not enforced, the async queue asks it
 		if got := exampletest.Allowed(t, h, 6, search("globex")); got != 0 {
 			t.Errorf("rolled back: %d allowed, want none: the old limiter has kept counting", got)
 		}

@@ -1,5 +1,5 @@
 // Two-redis-servers is for a limiter that moves to another Redis. The candidate is in
-// the new server and is judged behind the requests: it delays none of them, and if the
+// the new server and is asked after the answers: it delays none of them, and if the
 // new server is down, only the metrics show it. See "store: next" in policies.yaml, and
 // newHarness. Stages and evidence stay in today's server, where the command line finds
 // them.

@@ -68,7 +68,7 @@ func TestStageSelectsTheServer(t *testing.T) {
 		t.Errorf("rolled back: %d allowed, want 5 by today's server", got)
 	}
 
-	// The followers judge behind the requests; Close waits for them.
+	// The async queue asks it after the answers; Close waits for it.
 	exampletest.Close(t, harness)
 	want := map[string]int{"agree_allow": 9, "newly_denied": 6, "agree_deny": 3}
 	if got := exampletest.Outcomes(t, harness, policy); !maps.Equal(got, want) {
