@@ -20,7 +20,7 @@ unless the policy has been promoted for 7 days and nothing is wrong with it.
 
 Afterwards make the candidate the authoritative in the policy file; it keeps its
 counts. Deploy that file everywhere before a side changes or the next candidate comes.
-Those begin a new epoch, and instances that still have the old file would return to
+Those have a new fingerprint, and instances that still have the old file would return to
 the old authoritative, cold.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a promote --to full:
@@ -62,7 +62,7 @@ func completeObstacle(a *promotion.Assessment) string {
 	case len(a.Pressed()) > 0:
 		return "the red button is pressed on " + strings.Join(a.Pressed(), ", ")
 	case len(a.Evidence.OtherEpoch) > 0:
-		return "instances compare another epoch"
+		return "instances serve another fingerprint"
 	case rest > 0:
 		rest = rest.Round(time.Minute)
 		return fmt.Sprintf("a rollback has to stay warm for another %s, until a week after the promotion", rest)

@@ -34,8 +34,8 @@ func TestCompleteCheck(t *testing.T) {
 			"red button is pressed on i",
 		},
 		{
-			"another epoch", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} },
-			"another epoch",
+			"another fingerprint", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} },
+			"another fingerprint",
 		},
 	}
 

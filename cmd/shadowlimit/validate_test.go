@@ -18,8 +18,8 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 		invocation
 	}{
 		{shopFile, invocation{"good", []string{"validate", "FILE"}, 0, []string{
-			"FILE: valid, 2 policies ", "\n  writes, epoch ", "\n    authoritative  fixed_window:4/1m\n",
-			`candidate      token_bucket:request.user == "vip" ? 8 : 4/1m:burst=2`, "\n  reads, epoch ",
+			"FILE: valid, 2 policies ", "\n  writes, fingerprint ", "\n    authoritative  fixed_window:4/1m\n",
+			`candidate      token_bucket:request.user == "vip" ? 8 : 4/1m:burst=2`, "\n  reads, fingerprint ",
 			"leaky_bucket:60/1m:burst=3", "by up to 2s",
 		}, nil}},
 		{strings.Replace(shopFile, "fixed_window", "sliding_window_log", 1), invocation{
