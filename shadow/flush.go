@@ -26,8 +26,8 @@ type written struct {
 	round   int          // of the last write, by fleet.rounds
 	// When keys were last part of a write, by the store's clock. The zero time says that they are due.
 	keys time.Time
-	// Whether the candidate was enforced for any key at the last write.
-	exposed bool
+	// Whether the candidate was enforced for any key at the last write, and whether something came too late for the ledger.
+	exposed, dropped bool
 }
 
 // past reports whether so much time has passed since an instant. A clock that has stepped back says nothing.
@@ -121,10 +121,11 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 		return err
 	}
 	m.progress.recorder.Written(batch)
-	if dropped > 0 {
-		f.log.Warn("shadowlimit: evidence came too late and is dropped: the ledger takes two hours",
-			"policy", m.spec.Policy, "minutes", dropped)
+	if dropped > 0 && !m.progress.written.dropped {
+		f.log.Warn("shadowlimit: the ledger takes evidence of the last two hours only, by the clock of Redis; "+
+			"some is lost, after an outage or by a clock that is wrong", "policy", m.spec.Policy, "minutes", dropped)
 	}
+	m.progress.written.dropped = dropped > 0
 
 	if batch.Whole {
 		m.progress.written.keys = now
