@@ -189,6 +189,9 @@ func split(list []heard, f *scaled, during time.Duration) (each, rest rates) {
 	}
 
 	for _, h := range list {
+		if h.from == "" { // a part of a script
+			continue
+		}
 		rest.add(h, 1/during.Seconds())
 		if idle[h.from] {
 			each.add(h, 1/during.Seconds()/float64(len(idle)))

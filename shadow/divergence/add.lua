@@ -76,11 +76,12 @@ for k = 3, 2 + slots do
 
   if takes then
     try('EXPIREAT', slot, (math.floor(minute / 60) + 1) * 3600 + live)
-    try('ZADD', KEYS[2], change, minute)
+    if try('ZADD', KEYS[2], change, minute) == 1 then -- it is new
+      try('ZREMRANGEBYRANK', KEYS[2], 0, -changes - 1)
+      try('EXPIRE', KEYS[2], remembered + live)
+    end
   end
 end
-try('ZREMRANGEBYRANK', KEYS[2], 0, -changes - 1)
-try('EXPIRE', KEYS[2], remembered + live)
 
 -- Space-saving (Metwally, Agrawal, El Abbadi 2005): a key that finds no place takes over the smallest count as its error.
 for k = 3 + slots, #KEYS, 2 do
