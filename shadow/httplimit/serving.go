@@ -18,8 +18,8 @@ type Serving struct {
 
 // Serving begins to measure. The request's body is replaced by one that remembers what its client has brought about: a limit that
 // adapts lowers the limit of all clients, so that no client may bring about failures or long durations.
-func (l *Limits) Serving(r *http.Request) *Serving {
-	s := &Serving{limits: l, request: r, began: time.Now()}
+func (l *Limits) Serving(r *http.Request) Serving {
+	s := Serving{limits: l, request: r, began: time.Now()}
 	if r.Body != nil && r.Body != http.NoBody {
 		s.body = &watchedBody{ReadCloser: r.Body}
 		r.Body = s.body
