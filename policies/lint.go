@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ func (l *linter) policy(p *Policy, at places) {
 	l.withoutShare(p, at)
 	l.largeLogs(p, at)
 	l.candidate(p, at["candidate"])
+	l.strictness(p, at["candidate"])
 }
 
 // set looks at the policies of a file together. items are their nodes.
@@ -348,6 +350,31 @@ func (l *linter) candidate(p *Policy, at *yaml.Node) {
 	if p.Sides[algorithms.Authoritative].decidesLike(candidate) {
 		l.warn(at, "the candidate is the same limiter as the authoritative: they can never differ; "+
 			"change one, or leave the candidate out")
+	}
+}
+
+// leastApart is the least threshold that disturbed time cannot reach by itself, where the sides share no record.
+const leastApart = 0.02
+
+// strictness warns of thresholds that two limiters which are the same can exceed, because a check can reach one side only.
+func (l *linter) strictness(p *Policy, at *yaml.Node) {
+	a, c := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
+	if c == nil || !a.Foreign() && !c.Foreign() && a.Residence == c.Residence {
+		return
+	}
+	for _, threshold := range []struct {
+		name  string
+		value float64
+	}{
+		{"divergence", p.Promotion.Divergence}, {"newly_denied", p.Promotion.NewlyDenied},
+		{"newly_allowed", p.Promotion.NewlyAllowed}, {"extra_load", p.Promotion.ExtraLoad},
+	} {
+		if threshold.value > 0 && threshold.value < leastApart {
+			l.warn(at, "the candidate shares no record with the authoritative, so a check can reach one of them only, and two limiters that are "+
+				"the same may then differ by more than %s: %g%% allows: put both sides into one store, or write a threshold of %g%% or more",
+				threshold.name, math.Round(threshold.value*1e6)/1e4, 100*leastApart)
+			return
+		}
 	}
 }
 

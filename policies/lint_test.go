@@ -210,6 +210,31 @@ var policyWarnings = []warningTest{
 		6, "cost: 5 is more than the candidate allows at once at its least level, 2",
 	},
 	{
+		"a strict threshold of sides in two stores",
+		candidate("key: request.user\n    promotion: {newly_denied: 1%}", "store: second, algorithm: gcra, limit: 10"),
+		8, "newly_denied: 1% allows",
+	},
+	{
+		"a strict threshold beside a foreign limiter",
+		candidate("key: request.user\n    promotion: {divergence: 0.1%}", "limiter: mine, limit: 10"),
+		8, "divergence: 0.1% allows",
+	},
+	{
+		"a strict threshold of a file, and a side in the process",
+		"promotion: {extra_load: 1.5%}\n" + candidate("key: request.user", "store: {sync: 1s}, algorithm: gcra, limit: 10"),
+		8, "extra_load: 1.5% allows",
+	},
+	{
+		"the least threshold of sides in two stores",
+		candidate("key: request.user\n    promotion: {newly_denied: 2%, divergence: 5%}", "store: second, algorithm: gcra, limit: 10"),
+		0, "",
+	},
+	{
+		"a strict threshold of sides that share a record",
+		candidate("key: request.user\n    promotion: {newly_denied: 0.1%}", "algorithm: gcra, limit: 20"),
+		0, "",
+	},
+	{
 		"a policy beside another",
 		onePolicy("key: request.user") + "  - name: q\n    key: request.user\n" +
 			"    authoritative: {algorithm: fixed_window, limit: 5, window: 1m}\n",
