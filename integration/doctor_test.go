@@ -127,7 +127,7 @@ func use(t *testing.T, client redis.UniversalClient, url, name string) {
 
 	for _, line := range []string{
 		"status", "top gcra", "history gcra", "promote gcra --full --force --reason x", "pause gcra", "resume gcra",
-		"rollback gcra --reason x", "resume gcra --force --reason x",
+		"rollback gcra --reason x", "resume gcra --reason x",
 	} {
 		out, err := exec.Command(path, append(strings.Fields(line), "--redis", url, "--name", name)...).CombinedOutput()
 		if err != nil {

@@ -168,7 +168,7 @@ func TestPressesOfAFleetInAnOutage(t *testing.T) {
 func (f *outageFleet) checkResume(t *testing.T) {
 	t.Helper()
 	resume := func() (int, string) {
-		return shell(t, server{addr: f.redis}, f.name, "resume", "per-user", "--force", "--reason", "drill")
+		return shell(t, server{addr: f.redis}, f.name, "resume", "per-user", "--reason", "drill")
 	}
 	if status, out := resume(); status != 3 || !strings.Contains(out, "the red button is pressed on") {
 		t.Errorf("resumed while two buttons are pressed: %d: %s", status, out)

@@ -30,9 +30,8 @@ func (c Change) String() string {
 	case c.NewEpoch && c.Path == "name":
 		return "! " + change + ": another namespace: all counts, stages and evidence start over"
 	case c.NewEpoch:
-		return "! " + c.Path + ": epoch " + c.Before + " -> " + c.After +
-			": if " + c.After + " gets the majority of the instances, its evidence starts in shadow; if the fleet compares " + c.After +
-			" already, this instance rejoins it"
+		return "! " + c.Path + ": fingerprint " + c.Before + " -> " + c.After +
+			": where " + c.After + " takes over, by a larger generation or by adopt, its evidence starts in shadow"
 	case c.Before == "":
 		return "+ " + c.Path + ": " + c.After
 	case c.After == "":

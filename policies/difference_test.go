@@ -44,8 +44,7 @@ policies:
 		"- policies.gone.authoritative.window: 1m",
 		"- policies.gone.key: request.user",
 		"- policies.gone.name: gone",
-		"! policies.a: epoch X -> Y: if Y gets the majority of the instances, its evidence starts in shadow; if the fleet compares Y " +
-			"already, this instance rejoins it",
+		"! policies.a: fingerprint X -> Y: where Y takes over, by a larger generation or by adopt, its evidence starts in shadow",
 	}
 
 	a, b := load(t, before), load(t, after)

@@ -65,8 +65,16 @@ func (s *side) keptApart() bool { return s.foreign == nil && s.store.remote() }
 func (s *side) keptHere() bool { return s.foreign == nil && !s.store.remote() }
 
 // young reports whether a side began with this process, or with a reload, less than a window ago.
-func (m *migration) young() bool {
-	if time.Since(m.inProcess.began) < m.spec.Window {
+func (m *migration) young(o *observations) bool {
+	// Config.Clock may give the instant. A foreign limiter tells none.
+	at := o[algorithms.Authoritative].At
+	if at.IsZero() {
+		at = o[algorithms.Candidate].At
+	}
+	if at.IsZero() {
+		at = time.Now()
+	}
+	if at.Sub(m.inProcess.began) < m.spec.Window {
 		return true
 	}
 	m.inProcess.old.Store(true)

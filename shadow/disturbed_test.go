@@ -55,7 +55,7 @@ func TestSideOfAYoungProcess(t *testing.T) {
 			both[1].store = b
 			return newMigration(promotion.Spec{Policy: "p", Window: time.Minute}, both, options{log: log})
 		}
-		young := func(m *migration) bool { return !m.inProcess.old.Load() && m.young() }
+		young := func(m *migration) bool { return !m.inProcess.old.Load() && m.young(&observations{{At: time.Now()}}) }
 
 		beside, inMemory, inRedis := sides(remote, memory), sides(memory, memory), sides(remote, remote)
 		time.Sleep(time.Minute - time.Millisecond)

@@ -148,7 +148,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
 		Enforced: c.Enforced, Completed: ev.completed,
 		Protected: ev.protected[c.Key],
-		Apart:     ev.spec.Apart, Window: ev.spec.Window, Young: !ev.inProcess.old.Load() && ev.young(),
+		Apart:     ev.spec.Apart, Window: ev.spec.Window, Young: !ev.inProcess.old.Load() && ev.young(o),
 	}
 	outcome := ev.progress.recorder.Observe(c.Key, ev.hash, at, o, &setting)
 

@@ -67,9 +67,9 @@ func situationIn(text string) string {
 // situations say how to get from any state of the demo's policy to one that a help names.
 var situations = map[string][]string{
 	"rollback":          {"rollback --reason x"},
-	"resume":            {"rollback --reason x", "resume --force --reason x"},
-	"pause":             {"rollback --reason x", "resume --force --reason x", "pause --reason x"},
-	"promote --to full": {"rollback --reason x", "resume --force --reason x", "promote --to full --force --reason x"},
+	"resume":            {"rollback --reason x", "resume --reason x"},
+	"pause":             {"rollback --reason x", "resume --reason x", "pause --reason x"},
+	"promote --to full": {"rollback --reason x", "resume --reason x", "promote --to full --force --reason x"},
 }
 
 // prepare brings about a situation.

@@ -150,8 +150,8 @@ func TestCommandsAreFound(t *testing.T) {
 		{`shadowlimit rollback w --reason 'a; b'`, `<shadowlimit rollback w --reason 'a; b'>`},
 		{`shadowlimit rollback w --reason 'it'\''s a; b'; rest`, `<shadowlimit rollback w --reason 'it'\''s a; b'>; rest`},
 		{
-			"deploy, then: shadowlimit resume w; else: shadowlimit resume w --force",
-			"deploy, then: <shadowlimit resume w>; else: <shadowlimit resume w --force>",
+			"deploy, then: shadowlimit resume w; else: shadowlimit resume w --reason WHY",
+			"deploy, then: <shadowlimit resume w>; else: <shadowlimit resume w --reason WHY>",
 		},
 	}
 

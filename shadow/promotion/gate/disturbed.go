@@ -274,7 +274,7 @@ func (m *mark) words(now int64) string {
 func (j *judgement) oneSided(s *stream, time divergence.Span) string {
 	share := humanize.Percent(j.disturbance.share(s.ratio, time.From, time.To))
 	text := share + " of the cost has reached one side only"
-	if since := s.disturbed.at(time.To - 1); since.From < since.To {
+	if since := s.disturbed.at(time.To - 1); 0 < since.From && since.From < since.To {
 		text += " for " + hoursOfMinutes(time.To-since.From)
 	}
 	if time.To < j.now {

@@ -156,7 +156,7 @@ func (j *judgement) unready(notWriting []string) (list []Obstacle) {
 			strings.Join(notWriting, ", ") + "; read their logs"})
 	}
 	if len(e.OtherEpoch) > 0 {
-		list = append(list, Obstacle{Kind: OtherEpochs, Text: "instances compare another epoch: " + strings.Join(e.OtherEpoch, ", ") +
+		list = append(list, Obstacle{Kind: OtherEpochs, Text: "instances compare another fingerprint: " + strings.Join(e.OtherEpoch, ", ") +
 			"; finish or undo the deployment"})
 	}
 	return list

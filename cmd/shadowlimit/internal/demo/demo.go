@@ -111,7 +111,7 @@ Still serving, now in real time, until interrupted. In another terminal:
   export SHADOWLIMIT_REDIS=%s SHADOWLIMIT_NAME=demo
   shadowlimit status
   shadowlimit history per-client
-  shadowlimit resume per-client --force --reason "the candidate is mended"
+  shadowlimit resume per-client --reason "the candidate is mended"
   shadowlimit promote per-client --to 10%% --force --reason "a canary by hand"
   shadowlimit rollback per-client --reason "enough"
   curl %s/metrics
