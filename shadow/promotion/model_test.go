@@ -52,9 +52,10 @@ type world struct {
 	begun, rollbacks int64 // the clocks of evidence and of terms: equal worlds must look alike
 	left             int   // disturbances to come
 
-	rolled       set // rolled back, and not resumed since
-	acknowledged set // and seen so by an instance
-	ordered      set // the red button was pressed
+	rolled       set   // rolled back, and not resumed since
+	term         int64 // of the last rollback: one that a failover loses unseen is answered with status 5
+	acknowledged set   // rolled back, and seen so by an instance
+	ordered      set   // the red button was pressed
 	completed    set
 	lost         bool // A's promotion was ended by a person, or by the loss of all data
 	loss         bool
@@ -140,7 +141,7 @@ func (w *world) key() string {
 		age(s.since)
 	}
 	state(&w.read)
-	number(w.begun, w.rollbacks, int64(w.left), int64(w.rolled), int64(w.acknowledged), int64(w.ordered), int64(w.completed), int64(bit(w.adopted)), w.adoptedAt)
+	number(w.begun, w.rollbacks, int64(w.left), w.term, int64(w.rolled), int64(w.acknowledged), int64(w.ordered), int64(w.completed), int64(bit(w.adopted)), w.adoptedAt)
 	return string(b)
 }
 
@@ -199,7 +200,7 @@ func (w *world) beat(i int) (found []finding) {
 		n.applied = r.state
 	}
 	n.off = 0
-	if n.applied.Stage == RolledBack {
+	if n.applied.Stage == RolledBack && n.applied.Term >= w.term {
 		w.acknowledged |= bit(n.applied.Fingerprint) & w.rolled
 	}
 	if !w.enforces(n) {
@@ -218,7 +219,7 @@ func (w *world) beat(i int) (found []finding) {
 func (w *world) rolledBack(next State) {
 	w.rollbacks++
 	w.rolled |= bit(next.Fingerprint)
-	w.bare, w.lost = true, true
+	w.term, w.bare, w.lost = next.Term, true, true
 	w.completed &^= bit(next.Fingerprint)
 }
 
