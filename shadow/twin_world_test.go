@@ -293,10 +293,15 @@ func (in *twinInstance) observe(c Comparison) {
 	in.world.comparisons = append(in.world.comparisons, c)
 }
 
-// someInstance returns one of the processes that run.
+// someInstance returns one of the processes that run, as soon as there is one.
 func (w *twinWorld) someInstance(n int) *twinInstance {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for len(w.instances) == 0 {
+		w.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		w.mu.Lock()
+	}
 	return w.instances[n%len(w.instances)]
 }
 
