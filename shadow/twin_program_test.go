@@ -132,9 +132,9 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	"reload": func(w *twinWorld, s twinStep) { w.someInstance(s.n).reload() },
 
 	// Deployments of something else, which leaves again.
-	"another epoch": func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "2"}) },
-	"another limit": func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "3", halved: true}) },
-	"plain limiter": func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "4", plain: true}) },
+	"another fingerprint": func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{fingerprint: "2"}) },
+	"another limit":       func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{fingerprint: "3", halved: true}) },
+	"plain limiter":       func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{fingerprint: "4", plain: true}) },
 
 	// How the service does. Its levels are decided by the fleet, and one instance may have heard of another one. A bucket's debt is
 	// cut to the burst that holds, so a key may have more than its limit while levels change.
@@ -336,8 +336,8 @@ func (in *twinInstance) reload() {
 // deploy runs a process of another file beside the others for a while, with traffic of its
 // own.
 func (w *twinWorld) deploy(s twinStep, r twinRelease) {
-	// Only another epoch moves clients from one side to the other, if the candidate is exposed.
-	if r.epoch != "" && w.exposed {
+	// Only another fingerprint moves clients from one side to the other, if the candidate is exposed.
+	if r.fingerprint != "" && w.exposed {
 		w.mu.Lock()
 		w.deployed = append(w.deployed, time.Now())
 		w.mu.Unlock()

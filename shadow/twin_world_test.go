@@ -55,11 +55,12 @@ type twinWorld struct {
 	admissions  map[string][]twinAdmission
 	lost        []time.Time // when a store may have lost what it had counted
 	away        []time.Time // when a store may have begun to fail
-	deployed    []time.Time // when another epoch came beside an exposed candidate
+	deployed    []time.Time // when another fingerprint came beside an exposed candidate
 	exposed     bool        // a candidate has been enforced
 	rested      time.Time   // when every disturbance had ended
 	violations  []string
 
+	began    time.Time
 	asked    int            // requests
 	requests twinGroup      // under way
 	ends     sync.WaitGroup // of disturbances
@@ -122,7 +123,7 @@ func newTwinWorld(s twinSetting) *twinWorld {
 		twinSetting: s, states: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(),
 		admissions: map[string][]twinAdmission{},
 	}
-	w.requests.ended.L = &w.requests.mu
+	w.requests.ended.L, w.began = &w.requests.mu, time.Now()
 	if s.remote() {
 		w.servers = []*twinServer{newTwinServer(), newTwinServer()}
 	}
@@ -145,9 +146,9 @@ func (s *twinSetting) foreign() bool { return s.has(foreignInMemory) || s.has(fo
 
 // twinRelease is what is deployed. The zero value is the twins.
 type twinRelease struct {
-	epoch  string
-	halved bool // the candidate has half of the limit
-	plain  bool // there is no candidate
+	fingerprint string
+	halved      bool // the candidate has half of the limit
+	plain       bool // there is no candidate
 }
 
 // launch starts a process.
@@ -246,7 +247,7 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 	}
 
 	config := promotion.Config{Automatic: true}
-	spec := promotion.Spec{Policy: twinPolicy, Fingerprint: "twins" + r.epoch, Config: config.WithDefaults()}
+	spec := promotion.Spec{Policy: twinPolicy, Fingerprint: "twins" + r.fingerprint, Config: config.WithDefaults()}
 	for role := range sides {
 		sides[role].window = limits[role].Window
 		spec.Window = max(spec.Window, memoryOf(in.world.algorithm, limits[role]))
