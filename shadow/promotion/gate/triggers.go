@@ -68,7 +68,9 @@ func windowOf(cfg Config, r Recent) *window {
 
 	// What instances have not written yet may be what explains a difference.
 	if r.Sides.Apart && !r.Written.IsZero() {
-		w.now = min(w.now, r.Written.Unix()/divergence.TickSeconds)
+		// One that cannot write must not keep the triggers from looking.
+		written := max(r.Written.Unix(), r.Now.Add(-time.Minute).Unix())
+		w.now = min(w.now, written/divergence.TickSeconds)
 	}
 	return w
 }
