@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,64 @@ func TestTermBeyondBelief(t *testing.T) {
 	})
 }
 
+// A state that cannot be read counts as rolled back, and a rollback stores that: an instance that knows a promotion
+// must not put it in the place of garbage afterwards. So does one whose head, by which scripts go, is of another state.
+func TestRollbackOfAnUnreadableState(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		client, name := clientOf(t, s), namespace()
+		store, key := promotion.NewRedisStore(client, name), "shadowlimit1:{"+name+"}:states"
+		known := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Percent: 100, Fingerprint: "e"}
+		if err := store.Put(t.Context(), "p", known, promotion.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		sound := client.HGet(t.Context(), key, "p").Val()
+		for _, text := range []string{"garbage", strings.Replace(sound, "1.2 ", "1.3 ", 1)} {
+			if err := client.HSet(t.Context(), key, "p", text).Err(); err != nil {
+				t.Fatal(err)
+			}
+			states, err := store.States(t.Context(), []string{"p"})
+			if err != nil || states[0].Stage != promotion.RolledBack {
+				t.Errorf("%q is read as %+v, %v", text, states, err)
+			}
+			if _, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{Actor: "ann"}); err != nil {
+				t.Error(err)
+			}
+			if err := store.Put(t.Context(), "p", known, promotion.Condition{}); !errors.Is(err, promotion.ErrConflict) {
+				t.Errorf("after a rollback of %q an instance puts a promotion: %v", text, err)
+			}
+		}
+	})
+}
+
+// A move is for the state that was looked at, and not for another one of its version, as a store has that was emptied.
+func TestMoveIsForTheStateThatWasJudged(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		client, name := clientOf(t, s), namespace()
+		store := promotion.NewRedisStore(client, name)
+		begin := func(fingerprint string) promotion.State {
+			t.Helper()
+			err := promotion.Begin(t.Context(), store, "p", fingerprint, 0, "test")
+			states, failed := store.States(t.Context(), []string{"p"})
+			if err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+			return states[0]
+		}
+
+		judged := begin("a")
+		if err := client.Del(t.Context(), "shadowlimit1:{"+name+"}:states").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if other := begin("b"); other.Version != judged.Version {
+			t.Fatalf("the states have the versions %s and %s", judged.Version, other.Version)
+		}
+		_, err := promotion.Advance(t.Context(), store, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{Judged: &judged})
+		if !errors.Is(err, promotion.ErrConflict) {
+			t.Errorf("a step that was judged for another fingerprint: %v", err)
+		}
+	})
+}
+
 // The lease of a leader that died ends by itself, and garbage in its place does not last.
 func TestLeaseEnds(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
@@ -151,6 +210,12 @@ func TestLeaseEnds(t *testing.T) {
 		lead("a", "a")
 		lead("b", "a")
 		if err := client.PExpireAt(t.Context(), key, time.Unix(1, 0)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		lead("b", "b")
+
+		// One that does not end would keep all from leading.
+		if err := client.Set(t.Context(), key, "nobody", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		lead("b", "b")
@@ -255,11 +320,12 @@ func TestRedisOutOfMemory(t *testing.T) {
 		}
 	}
 
-	// Harm is looked for all the same: the lease is taken.
+	// Harm is looked for all the same: the lease is taken, and instances are heard, for a leader takes those that are not for
+	// gone.
 	h, err := store.Heartbeat(t.Context(), promotion.Heartbeat{
 		ID: "a", Leads: true, Self: &promotion.Instance{ID: "a"}, Policies: []string{"p"},
 	})
-	if err != nil || h.Leader != "a" || h.Refused == nil || len(h.States) != 1 {
+	if err != nil || h.Leader != "a" || h.Refused == nil || h.Live != 1 || len(h.States) != 1 {
 		t.Errorf("a heartbeat: %+v, %v", h, err)
 	}
 

@@ -60,13 +60,14 @@ func (f *fleet) takeFromDisk() {
 		for _, m := range f.migrations() {
 			m.apply(states[m.spec.Policy])
 		}
+		f.changes = 0 // what the store has of these policies is read once more
 	default:
 	}
 }
 
 // keeper is what keepLoop knows of the file.
 type keeper struct {
-	before  map[string]promotion.State // of the last run
+	before  map[string]promotion.State // as on disk
 	written []byte
 	failing bool
 }
@@ -97,20 +98,21 @@ func (f *fleet) keepAll(k *keeper) {
 }
 
 func (f *fleet) keepStages(k *keeper) error {
-	text := f.stagesText(k.before)
+	states := f.statesToKeep(k.before)
+	text := f.fileOf(states)
 	if bytes.Equal(text, k.written) {
 		return nil
 	}
 	if err := f.disk.write(stagesOnDisk, text); err != nil {
 		return err
 	}
-	k.written = text
+	k.before, k.written = states, text
 	return nil
 }
 
-// stagesText is the file with the applied states. Of a policy of which this run knows none
-// it keeps the state before.
-func (f *fleet) stagesText(before map[string]promotion.State) []byte {
+// statesToKeep are the applied states. Of a policy of which this instance knows none now it keeps the one
+// that is on disk.
+func (f *fleet) statesToKeep(before map[string]promotion.State) map[string]promotion.State {
 	states := map[string]promotion.State{}
 	for _, m := range f.migrations() {
 		s := *m.progress.stage.state.Load()
@@ -121,7 +123,7 @@ func (f *fleet) stagesText(before map[string]promotion.State) []byte {
 			states[m.spec.Policy] = s
 		}
 	}
-	return f.fileOf(states)
+	return states
 }
 
 func (f *fleet) fileOf(states map[string]promotion.State) []byte {

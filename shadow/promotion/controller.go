@@ -256,7 +256,7 @@ func (c *Controller) assessAndStore(ctx context.Context, only []string) (list []
 // act takes the step that is due for one policy.
 func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error) {
 	s, policy := a.State, a.Spec.Policy
-	order := Order{Actor: c.actor, Expect: &s.Version, Evidence: a.Gate.Brief(), AsOf: a.Evidence.Now}
+	order := Order{Actor: c.actor, Judged: &s, Evidence: a.Gate.Brief(), AsOf: a.Evidence.Now}
 	switch {
 	case !a.Spec.Config.Automatic || s.Stage == RolledBack:
 		return s, false, nil
@@ -337,5 +337,5 @@ func (c *Controller) trigger(ctx context.Context, policy string, s State, now ti
 		return s, false, err
 	}
 	alarm := gate.Triggers(r.spec.Config.Config, recent)
-	return c.respond(ctx, policy, s, alarm, Order{Actor: c.actor, Expect: &s.Version, AsOf: now})
+	return c.respond(ctx, policy, s, alarm, Order{Actor: c.actor, Judged: &s, AsOf: now})
 }

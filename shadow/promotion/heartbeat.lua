@@ -29,10 +29,20 @@ local function write(...)
     reply = redis.pcall(...)
   end
   if type(reply) == 'table' and reply.err and refused == '' then refused = reply.err end
+
+  -- Redis refuses writes when it is out of memory, but a script that has made one write may make more: instances must be
+  -- heard, and harm be looked for, even then. HDEL needs no memory, so it passes.
+  if wrong(reply, 'OOM ') then
+    redis.pcall('HDEL', KEYS[2], '')
+    reply = redis.pcall(...)
+  end
   return reply
 end
 
+-- A lease that lasts longer than any is garbage, or of a clock that has stepped back: it would keep all from leading.
 local holder = read('GET', KEYS[3]) or ''
+local rest = redis.call('PTTL', KEYS[3])
+if rest < 0 or rest > tonumber(ARGV[4]) then holder = '' end
 if ARGV[2] == 'leave' then
   write('ZREM', KEYS[1], id)
   write('HDEL', KEYS[2], id)
@@ -41,9 +51,6 @@ elseif id ~= '' then
   if ARGV[3] ~= '' then write('HSET', KEYS[2], id, ARGV[3]) end
   if read('HEXISTS', KEYS[2], id) == 1 then write('ZADD', KEYS[1], now, id) end
   if ARGV[2] == 'lead' and (holder == '' or holder == id) then
-    -- Redis refuses writes when it is out of memory, but a script that has made one write may make more: harm must be
-    -- looked for even then. HDEL needs no memory, so it passes.
-    redis.pcall('HDEL', KEYS[2], '')
     write('SET', KEYS[3], id, 'PX', ARGV[4])
     holder = read('GET', KEYS[3]) or ''
 

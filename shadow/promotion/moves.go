@@ -24,6 +24,9 @@ type Order struct {
 	Actor, Reason string
 	// Expect, if set, is the version that the actor has seen; any other is a conflict.
 	Expect *Version
+	// Judged, if set, is the state that the move was decided for. A store that has lost its data may
+	// have another one of the same version.
+	Judged *State
 	// Evidence is the gate's verdict in short, for the audit trail. AsOf is its instant, if
 	// the move depends on it; see Condition.
 	Evidence string
@@ -34,6 +37,9 @@ type Order struct {
 
 // expects refuses a state that is not the expected one.
 func (o *Order) expects(policy string, s State) error {
+	if o.Judged != nil && !o.Judged.is(s) {
+		return fmt.Errorf("promotion: %s is no more at the %s that was looked at: %w", policy, o.Judged.Version, ErrConflict)
+	}
 	if o.Expect != nil && *o.Expect != s.Version {
 		return fmt.Errorf("promotion: %s is at %s, not %s: %w", policy, s.Version, o.Expect, ErrConflict)
 	}
@@ -250,7 +256,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 	for try := range tries {
 		var s State
 		var now time.Time
-		if s, now, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
+		if s, now, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold && !s.Unreadable() {
 			return s, err
 		}
 		if err = o.expects(policy, s); err != nil {

@@ -83,7 +83,7 @@ func (s State) replacedBy(fingerprint string, generation int64, o Order, now tim
 	next.HeldForHealth, next.Unwell = false, nil
 	next.Stage, next.Percent, next.Since, next.StageAt = Shadow, 0, now, now
 	switch {
-	case s.Unreadable(): // nobody knows which fingerprints were rolled back
+	case s.Stage == RolledBack && s.Fingerprint == "": // nobody knows which fingerprints were rolled back
 		next.Stage, next.Hold = RolledBack, true
 		return next
 	case back.Stage == "":

@@ -91,6 +91,11 @@ const (
 // Unreadable reports whether the state stands for one that Redis has, and which cannot be read.
 func (s State) Unreadable() bool { return s.Reason == unreadableReason && s.At.IsZero() }
 
+// head returns what a stored state begins with, for the script.
+func (s State) head() []string {
+	return []string{s.Version.String(), s.safetyText(), s.sinceText(), s.Fingerprint}
+}
+
 // stateOf reads a stored state: TERM.SEQ, safety, since and fingerprint for the script, then the whole. A state that cannot
 // be read counts as rolled back, because it is unknown whether the candidate may be enforced.
 func stateOf(text string) (s State) {
@@ -98,7 +103,8 @@ func stateOf(text string) (s State) {
 		return State{}
 	}
 	parts := strings.SplitN(text, " ", 5)
-	if len(parts) == 5 && json.Unmarshal([]byte(parts[4]), &s) == nil && slices.Contains(Stages[:], s.Stage) && s.Version.believed() {
+	if len(parts) == 5 && json.Unmarshal([]byte(parts[4]), &s) == nil && slices.Contains(Stages[:], s.Stage) && s.Version.believed() &&
+		slices.Equal(parts[:4], s.head()) {
 		return s
 	}
 

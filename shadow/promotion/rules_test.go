@@ -91,7 +91,7 @@ func ofAnOlderTerm() world {
 	return w
 }
 
-// excused are what the rules leave, and why. status says it, see docs/operations.md.
+// excused are what the rules leave, and why. docs/failures.md says it.
 var excused = map[string]bool{
 	// A failover has lost a rollback that all forgot who reach Redis, and an instance that knows is heard a moment later.
 	"rolled back, in shadow": true,

@@ -56,7 +56,7 @@ func (w *watch) look(now time.Time, s *State, members []member) (successor, bool
 	}
 	w.at = now
 	if w.held.IsZero() || w.stored != s.Fingerprint {
-		w.stored, w.held = s.Fingerprint, now
+		*w = watch{at: now, stored: s.Fingerprint, held: now}
 	}
 	w.note(now, members)
 
@@ -77,7 +77,7 @@ func (w *watch) look(now time.Time, s *State, members []member) (successor, bool
 		if m.fingerprint == s.Fingerprint || m.since.IsZero() {
 			continue
 		}
-		ripe := m.generation > generation && now.Sub(m.since) >= takeOverAfter
+		ripe := m.generation > generation && m.heard.Sub(m.since) >= takeOverAfter
 		further := cmp.Or(cmp.Compare(m.generation, best.generation), cmp.Compare(best.fingerprint, m.fingerprint)) > 0
 		if (ripe || gone) && (best.fingerprint == s.Fingerprint || further) {
 			best = successor{m.fingerprint, m.generation, gone}
