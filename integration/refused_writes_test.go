@@ -6,7 +6,7 @@ import (
 )
 
 // A Redis without memory answers every reader, and denies every request where on_store_failure is deny. The instances and the
-// command say so, first while instances still count as live, then when none does; and when the memory is back, no longer.
+// command say so, while instances are heard, for a heartbeat needs no memory; and when the memory is back, no longer.
 func TestRefusedWritesAreSaid(t *testing.T) {
 	long(t)
 	built(t)
@@ -46,8 +46,6 @@ func TestRefusedWritesAreSaid(t *testing.T) {
 	if !said(away, "every request there is denied now") {
 		t.Error("status does not say that writes are refused while instances are live")
 	}
-	await(t, "the last beats are old", func() bool { return said("last seen 8.") })
-	await(t, "status says that no instance can write", func() bool { return said(away, "NOT HEARD: 0 of 2 live", "it refuses writes (OOM") })
 
 	ask(t, addr, "CONFIG", "SET", "maxmemory", "0")
 	await(t, "status is calm", func() bool { return said("instances: 2 of 2 live") && !said("STORE AWAY") && !said("NOT HEARD") })

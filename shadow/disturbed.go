@@ -52,17 +52,13 @@ type inProcess struct {
 
 func (p *inProcess) begin(m *migration) {
 	p.began = m.progress.started
-	a, c := &m.sides[0], &m.sides[1]
-	together := !m.spec.Apart || a.keptApart() && c.keptApart() || a.keptHere() && c.keptHere()
+	together := !m.spec.Apart || m.sides[0].outlives() == m.sides[1].outlives()
 	p.old.Store(together && !m.synchronized())
 }
 
-// keptApart reports whether a store outside of this process keeps the side's state. Where a foreign
-// limiter keeps it is not known.
-func (s *side) keptApart() bool { return s.foreign == nil && s.store.remote() }
-
-// keptHere reports whether this process keeps the side's state. Two such sides have begun together.
-func (s *side) keptHere() bool { return s.foreign == nil && !s.store.remote() }
+// outlives reports whether the side's state outlives this process. A foreign limiter is taken for one of
+// this process: where it keeps its state is not known.
+func (s *side) outlives() bool { return s.foreign == nil && s.store.remote() }
 
 // young reports whether a side began with this process, or with a reload, less than a window ago.
 func (m *migration) young(o *observations) bool {

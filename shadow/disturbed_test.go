@@ -45,28 +45,35 @@ func TestLostDataIsFound(t *testing.T) {
 	}
 }
 
-// What is compared beside a side of this process does not count until the process is as old as a window.
+// What is compared with a side of this process beside one that outlives it does not count until the process is as old
+// as a window. Two sides that began together are compared at once.
 func TestSideOfAYoungProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		remote, memory := newRemoteStore("", algorithms.NewMemory(algorithms.MemoryConfig{}), log), newMemoryStore()
-		sides := func(a, b *store) *migration {
-			both := bothIn(a)
-			both[1].store = b
-			return newMigration(promotion.Spec{Policy: "p", Window: time.Minute}, both, options{log: log})
-		}
-		young := func(m *migration) bool { return !m.inProcess.old.Load() && m.young(&observations{{At: time.Now()}}) }
-
-		beside, inMemory, inRedis := sides(remote, memory), sides(memory, memory), sides(remote, remote)
-		time.Sleep(time.Minute - time.Millisecond)
-		if !young(beside) || young(inMemory) || young(inRedis) {
-			t.Errorf("within a window: memory beside Redis %t, memory %t, Redis %t", young(beside), young(inMemory), young(inRedis))
-		}
-		time.Sleep(time.Millisecond)
-		if young(beside) {
-			t.Error("memory beside Redis is young after a window")
-		}
-		for _, m := range []*migration{beside, inMemory, inRedis} {
+		inRedis := bothIn(newRemoteStore("", algorithms.NewMemory(algorithms.MemoryConfig{}), log))[0]
+		inMemory, foreign := bothIn(newMemoryStore())[0], foreignSide(AllowFunc(func(string) bool { return true }))
+		for _, test := range []struct {
+			sides [2]side
+			young bool
+		}{
+			{[2]side{inRedis, inMemory}, true},
+			{[2]side{inMemory, inRedis}, true},
+			{[2]side{foreign, inRedis}, true},
+			{[2]side{foreign, inMemory}, false},
+			{[2]side{foreign, foreign}, false},
+			{[2]side{inMemory, inMemory}, false},
+			{[2]side{inRedis, inRedis}, false},
+		} {
+			m := newMigration(promotion.Spec{Policy: "p", Window: time.Minute}, test.sides, options{log: log})
+			young := func() bool { return !m.inProcess.old.Load() && m.young(&observations{}) }
+			time.Sleep(time.Minute - time.Millisecond)
+			if got := young(); got != test.young {
+				t.Errorf("%+v: young is %t within a window", test.sides, got)
+			}
+			time.Sleep(time.Millisecond)
+			if young() {
+				t.Errorf("%+v: young after a window", test.sides)
+			}
 			if m.progress.async != nil {
 				m.progress.async.close(t.Context())
 			}
