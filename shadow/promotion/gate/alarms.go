@@ -74,7 +74,7 @@ const rawMinutes = 15
 
 // rawRatios returns the alarm of the raw ratios of the last 15 minutes, for a candidate that is
 // enforced for some keys. Both of its levels need at least 3 keys; a hold needs as many
-// requests as a block, a rollback a fifth of that, and at least 20.
+// requests as a block, a rollback a fifth of that, and at least 20. What was usual before the stage is no alarm.
 func (w *window) rawRatios() (worst Alarm) {
 	sum, to := w.lastMinutes(), (w.minute()+1)*aMinute
 
@@ -83,6 +83,10 @@ func (w *window) rawRatios() (worst Alarm) {
 		// One or two clients cannot stop a migration.
 		numerator, denominator := r.Of(sum.Tally)
 		if denominator == 0 || !sum.Sample(r).AtLeastThree() {
+			continue
+		}
+
+		if w.cfg.Threshold(r) == 0 || !w.unusual(sum.Tally, r.Of, usualMargin) {
 			continue
 		}
 

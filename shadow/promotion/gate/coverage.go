@@ -53,39 +53,15 @@ func uncoveredHours(minutes []divergence.Minute) spans {
 	return spansOf(list)
 }
 
-// cleanMinutes counts the minutes between two in which an instance was live and enough could
-// be compared. Minutes without requests count: a policy with sparse traffic must be able
+// validMinutes counts the minutes between two in which an instance was live and which count. Minutes without requests count: a policy with sparse traffic must be able
 // to soak, and the minima see to it that there was some.
-func cleanMinutes(live []divergence.Span, invalid spans, from, to int64) (n int64) {
+func validMinutes(live []divergence.Span, invalid spans, from, to int64) (n int64) {
 	for _, s := range live {
 		if s = (divergence.Span{From: max(s.From, from), To: min(s.To, to)}); s.From < s.To {
 			n += s.To - s.From - invalid.within(s)
 		}
 	}
 	return n
-}
-
-// seenIn returns the hours of the day, and the weekdays, in UTC, in which instances were live
-// for at least half of the minutes on some day.
-func seenIn(live []divergence.Span, invalid spans) (hours [24]bool, weekdays [7]bool) {
-	minutes, daily := map[int64]int64{}, map[int64]int64{}
-	for _, s := range live {
-		for hour := s.From / minutesAnHour; hour*minutesAnHour < s.To; hour++ {
-			part := divergence.Span{From: max(s.From, hour*minutesAnHour), To: min(s.To, (hour+1)*minutesAnHour)}
-			n := part.To - part.From - invalid.within(part)
-			minutes[hour] += n
-			daily[hour/24] += n
-		}
-	}
-
-	for hour, n := range minutes {
-		hours[hour%24] = hours[hour%24] || n >= minutesAnHour/2
-	}
-	for day, n := range daily {
-		weekday := atMinute(day * minutesADay).Weekday()
-		weekdays[weekday] = weekdays[weekday] || n >= minutesADay/2
-	}
-	return hours, weekdays
 }
 
 // between returns the minutes from one to another, which is not included.

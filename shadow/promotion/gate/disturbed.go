@@ -37,6 +37,25 @@ type Sides struct {
 	Copied bool
 	// Stores are the names of their stores, by role; "" for one without a name.
 	Stores [2]string
+	// First reports that there is no authoritative: the candidate is a first limit, and the only ratio is how many requests
+	// it newly denies of all.
+	First bool `json:",omitempty"`
+}
+
+// threshold returns the threshold by which a ratio is judged; 0 if it is not.
+func (s *Sides) threshold(cfg Config, r divergence.Ratio) float64 {
+	if s.First && r != divergence.OfAllows {
+		return 0
+	}
+	return cfg.Threshold(r)
+}
+
+// timed is the ratio whose undisturbed time is the time seen.
+func (s *Sides) timed() divergence.Ratio {
+	if s.First {
+		return divergence.OfAllows
+	}
+	return divergence.OfComparisons
 }
 
 // disturbance is which time is disturbed, and how much. Its time is in units, which are minutes or ticks.
@@ -234,7 +253,7 @@ func (d *disturbance) unheard(since time.Time, now int64) {
 
 // disturb fills in how much of the last day's time counts, by the ratio of all comparisons.
 func (q *Quality) disturb(j *judgement) {
-	day, disturbed := divergence.Span{From: max(j.since, j.now-minutesADay), To: j.now}, j.streams[divergence.OfComparisons].disturbed
+	day, disturbed := divergence.Span{From: max(j.since, j.now-minutesADay), To: j.now}, j.timed().disturbed
 	var live, lost int64
 	for _, span := range j.evidence.History.Live {
 		span = divergence.Span{From: max(span.From, day.From), To: min(span.To, day.To)}
@@ -248,8 +267,8 @@ func (q *Quality) disturb(j *judgement) {
 
 // disturbedBy says what has disturbed some time.
 func (j *judgement) disturbedBy(time divergence.Span) (list []string) {
-	s := &j.streams[divergence.OfComparisons]
-	hours := j.disturbance.hours(s.ratio, s.threshold, time.From, time.To)
+	s := j.timed()
+	hours := j.disturbance.hours(s.of, s.threshold, time.From, time.To)
 	if n := len(hours); n > 0 {
 		list = append(list, j.oneSided(s, divergence.Span{From: hours[n-1].From, To: min(hours[n-1].To, time.To)}))
 	}
@@ -271,8 +290,8 @@ func (m *mark) words(now int64) string {
 }
 
 // oneSided says how much of the cost has reached one side only in some time, for how long, and why.
-func (j *judgement) oneSided(s *stream, time divergence.Span) string {
-	share := humanize.Percent(j.disturbance.share(s.ratio, time.From, time.To))
+func (j *judgement) oneSided(s *ratio, time divergence.Span) string {
+	share := humanize.Percent(j.disturbance.share(s.of, time.From, time.To))
 	text := share + " of the cost has reached one side only"
 	if since := s.disturbed.at(time.To - 1); 0 < since.From && since.From < since.To {
 		text += " for " + hoursOfMinutes(time.To-since.From)
@@ -311,24 +330,12 @@ func (j *judgement) reasons(time divergence.Span) string {
 	return strings.Join(list, ", ")
 }
 
-// disturbedNow is the obstacle of a disturbance that goes on: nothing is taken forward in disturbed time.
-func (j *judgement) disturbedNow() (list []Obstacle) {
-	s := &j.streams[divergence.OfComparisons]
-	d, last := j.disturbance, divergence.Span{From: j.now - minutesAnHour, To: j.now}
-	if share := d.share(s.ratio, last.From, last.To); disturbs(share, s.threshold) {
-		return []Obstacle{{Kind: DisturbedTime, Have: share, Need: s.threshold / forgiven, Text: j.oneSided(s, last)}}
-	}
-	for i := range d.marks {
-		if m := &d.marks[i]; m.From <= j.now && m.To > j.now {
-			return []Obstacle{{Kind: DisturbedTime, Text: m.words(j.now)}}
-		}
-	}
-	return nil
-}
+// timed is the ratio whose undisturbed time is the time seen.
+func (j *judgement) timed() *ratio { return &j.ratios[j.evidence.Sides.timed()] }
 
 // blocksAgainst returns the blocks of minutes as they count against the candidate: those of the stream where they are the
 // same.
-func (d *disturbance) blocksAgainst(s *stream, minutes []divergence.Minute, since, now int64) []block {
+func (d *disturbance) blocksAgainst(s *ratio, minutes []divergence.Minute, since, now int64) []block {
 	if d.sums == nil {
 		return s.blocks
 	}
@@ -337,10 +344,10 @@ func (d *disturbance) blocksAgainst(s *stream, minutes []divergence.Minute, sinc
 	for i := range minutes {
 		minutes[i].Tally = minutes[i].Disturbed.Unshifted(minutes[i].Tally)
 	}
-	blocks := blocksOf(minutes, s.ratio, s.threshold, since, now)
+	blocks := blocksOf(minutes, s.of, s.threshold, since, now)
 	for i := range blocks {
 		b := &blocks[i]
-		b.ratio = d.lessened(b.ratio, s.ratio, b.From, b.To)
+		b.ratio = d.lessened(b.ratio, s.of, b.From, b.To)
 	}
 	return blocks
 }

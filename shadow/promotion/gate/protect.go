@@ -1,9 +1,9 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -38,38 +38,54 @@ func share(n divergence.KeyTally) float64 {
 	return float64(n.Missing()) / float64(max(1, n.Allowed()))
 }
 
-// protectedHours returns the hours in which a protected key lost too much, as bad blocks, in order. An hour counts when
+// protectedHour is an hour in which a protected key lost too much.
+type protectedHour struct {
+	divergence.Span
+	key *divergence.ProtectedKey
+}
+
+// protectedHours returns the hours in which a protected key lost too much, in order. An hour counts when
 // it is over: until then a later minute could make the share smaller.
-func (j *judgement) protectedHours() (bad []badBlock) {
+func (j *judgement) protectedHours() (list []protectedHour) {
 	hours := j.evidence.History.Hours
 	for i := range hours {
 		h := &hours[i]
 		span := divergence.Span{From: h.Unix * minutesAnHour, To: (h.Unix + 1) * minutesAnHour}
-		if span.To > j.now {
-			continue
-		}
 		k := worstOf(j.cfg, h.Protected, (*divergence.ProtectedKey).Total, sinceBefore(hours, i))
 		if k != nil && j.stillLoses(k.Total(), span, j.disturbance.marked) {
-			n := k.Total()
-			b := block{Span: span, ratio: share(n), denominator: n.Allowed()}
-			bad = append(bad, badBlock{b, divergence.OfAllows, mostLost, k})
+			list = append(list, protectedHour{span, k})
 		}
 	}
-	return bad
+	return list
+}
+
+// protected is the condition that no protected key has lost too much within as much time as the step has to have seen.
+func (j *judgement) protected() row {
+	over := j.cfg.SoakFor(j.evidence.Step.Percent)
+	most := humanize.Percent(mostLost)
+	c := condition(harmful, true, "protected keys", "within it", "at most "+most+" of an hour lost", "")
+	for _, h := range j.whole.protected {
+		if h.To <= j.now && h.To > j.now-int64(over/time.Minute) {
+			c.Met, c.Have = false, humanize.Percent(share(h.key.Total()))+" lost"
+			c.Reason = fmt.Sprintf("%s from %s to %s UTC; at most %s may be lost within %s", lossText(h.key, h.key.Total()),
+				stamp(atMinute(h.From)), atMinute(h.To).Format("15:04"), most, hours(over))
+		}
+	}
+	return c
 }
 
 // stillLoses reports whether a protected key loses too much also without what a disturbance of some time may have done. What
 // any key has lost in silent time may be this one's loss.
-func (j *judgement) stillLoses(n divergence.KeyTally, time divergence.Span, silent spans) bool {
+func (j *judgement) stillLoses(n divergence.KeyTally, span divergence.Span, silent spans) bool {
 	unsure := int64(0)
-	for _, m := range between(j.evidence.History.Minutes, time.From, time.To) {
+	for _, m := range between(j.evidence.History.Minutes, span.From, span.To) {
 		if silent.has(m.Unix) {
 			unsure += m.Tally[divergence.NewlyDenied] + m.Tally[divergence.ExpectedDenied]
 		}
 	}
 	lost := n.Missing() - unsure
 	return lost >= leastLost &&
-		j.disturbance.lessened(float64(lost)/float64(max(1, n.Allowed())), divergence.OfAllows, time.From, time.To) >= mostLost
+		j.disturbance.lessened(float64(lost)/float64(max(1, n.Allowed())), divergence.OfAllows, span.From, span.To) >= mostLost
 }
 
 // counting yields a count of a key.
@@ -106,46 +122,6 @@ func worstOf(cfg Config, keys divergence.ProtectedKeys, count, longer counting) 
 func lossText(k *divergence.ProtectedKey, n divergence.KeyTally) string {
 	return fmt.Sprintf("protected key %s lost %s of its %s requests (%s)", humanize.Printable(k.Key), humanize.Grouped(n.Missing()),
 		humanize.Grouped(n.Allowed()), humanize.Percent(share(n)))
-}
-
-// addProtected adds the hours of protected keys to the bad blocks, in the order of their ends.
-func (j *judgement) addProtected(bad []badBlock) []badBlock {
-	bad = append(j.protectedHours(), bad...)
-	slices.SortStableFunc(bad, func(a, b badBlock) int { return cmp.Compare(a.To, b.To) })
-	return bad
-}
-
-// protectedLost is the obstacle of the last bad hour of a protected key, as long as it is not made
-// good by clean time.
-func (j *judgement) protectedLost() (list []Obstacle) {
-	i := len(j.bad) - 1
-	for i >= 0 && j.bad[i].key == nil {
-		i--
-	}
-	if i < 0 {
-		return nil
-	}
-
-	b := j.bad[i]
-	if j.clean >= j.needed {
-		return nil
-	}
-	text := fmt.Sprintf("%s; at most %s may be lost, so the hour is a strike", b.lossText(), humanize.Percent(b.cap))
-	return []Obstacle{{Kind: ProtectedLost, Have: b.ratio, Need: b.cap, Text: text + j.madeGood()}}
-}
-
-// madeGood says when clean time has made the loss of a protected key good, if no hour is bad meanwhile.
-func (j *judgement) madeGood() string {
-	if j.terse {
-		return ""
-	}
-	at := j.now + int64(j.untilClean().minutes)
-	return ", and keeps the step back until " + dated(atMinute(at)) + " if no more is lost"
-}
-
-// lossText names the loss of a protected key and its hour.
-func (b *badBlock) lossText() string {
-	return fmt.Sprintf("%s from %s to %s UTC", lossText(b.key, b.key.Total()), stamp(atMinute(b.From)), atMinute(b.To).Format("15:04"))
 }
 
 // protectedAlarm asks for a rollback where a protected key loses too much to an enforced candidate: within the last

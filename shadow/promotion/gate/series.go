@@ -19,24 +19,16 @@ type Point struct {
 // Series returns the hours of the evidence, in order, by a configuration with its
 // defaults filled in. An hour without traffic has a point, too, and its ratios are nil.
 func Series(cfg Config, e Evidence) []Point {
-	j := judge(cfg, &e)
+	j := begin(cfg, &e)
+	now := e.Now.Unix() / 60
 	var points []Point
-	var closed [len(divergence.AllRatios)]int
-	var scores [len(divergence.AllRatios)]score
-	for i := range scores {
-		scores[i] = unscored()
-	}
-
-	for from := e.Since.Unix() / divergence.SecondsPerHour; from*minutesAnHour < j.now; from++ {
-		to := min((from+1)*minutesAnHour, j.now)
-		tally := recent(between(e.History.Minutes, from*minutesAnHour, to), 0)
+	for from := e.Since.Unix() / divergence.SecondsPerHour; from*minutesAnHour < now; from++ {
+		to := min((from+1)*minutesAnHour, now)
+		j.advance(to)
+		tally := recent(j.minutes, from*minutesAnHour)
 		p := Point{At: atMinute(to)}
-		for i, s := range j.streams {
-			for ; closed[i] < len(s.blocks) && s.blocks[closed[i]].To <= to; closed[i]++ {
-				b := &s.blocks[closed[i]]
-				scores[i].add(b.taken, s.threshold, b.weight)
-			}
-			p.Ratios[i], p.Scores[i] = s.ratio.Value(tally), scores[i].value()
+		for i := range j.ratios {
+			p.Ratios[i], p.Scores[i] = j.ratios[i].of.Value(tally), j.ratios[i].score.mean()
 		}
 		points = append(points, p)
 	}

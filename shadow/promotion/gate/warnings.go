@@ -27,12 +27,8 @@ type Warning struct {
 	Message string
 }
 
-// These decide whether a policy can pass at all: every hour of the day must have been
-// seen before it passes, and the ledger forgets old evidence.
-const (
-	leastSoak = 24 * time.Hour
-	keptFor   = divergence.KeptDays * 24 * time.Hour
-)
+// keptFor is how long the ledger keeps evidence.
+const keptFor = divergence.KeptDays * 24 * time.Hour
 
 // Warnings returns the warnings about a configuration as it was declared, with its zero
 // fields still zero. A default alone is nothing to warn of, because the author has not
@@ -42,11 +38,6 @@ func (c Config) Warnings() (list []Warning) {
 		list = append(list, Warning{fields, fields[0] + ": " + fmt.Sprintf(format, args...)})
 	}
 	declared, c := c, c.WithDefaults()
-
-	if c.Soak < leastSoak {
-		warn("nothing passes before every hour of the day was seen, so %s has the same effect as 24h",
-			[]any{asWritten(c.Soak)}, "soak")
-	}
 
 	if keys := declared.MinDeniedKeys; keys > c.MinDenials {
 		warn("%d keys take at least %d denials, so min_denials %d decides nothing",

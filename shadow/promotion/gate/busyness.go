@@ -1,28 +1,23 @@
 package gate
 
-import (
-	"container/heap"
-	"math"
-)
+import "container/heap"
 
-// weights weighs blocks by their denominators: an hour with few requests says less than a
-// busy one, and harm that follows the load must not hide behind quiet nights. A weight depends on
-// earlier blocks only, so the score stays a martingale.
-type weights struct {
+// busyness says how many requests a busy hour has: the 80th percentile of the denominators so far. It is of earlier
+// blocks only, so that the score stays a martingale.
+type busyness struct {
 	// lower has the denominators up to the 80th percentile, as a heap with its largest at the
 	// top; upper has the others, with its smallest at the top.
 	lower, upper numbers
 }
 
-// next returns the weight of the next block: its denominator over the 80th percentile of all
-// earlier ones, at most 1. The first block bets nothing.
-func (w *weights) next(denominator int64) float64 {
+// next returns the denominator of the next block in units of a busy block; -1 for the first.
+func (w *busyness) next(denominator int64) float64 {
 	if len(w.lower) == 0 {
 		heap.Push(&w.lower, -denominator)
-		return 0
+		return -1
 	}
 	percentile := -w.lower[0]
-	weight := math.Min(1, float64(denominator)/float64(percentile))
+	busy := float64(denominator) / float64(percentile)
 
 	// The percentile of n numbers is that with the index 4*(n-1)/5, rounded down.
 	if denominator <= percentile {
@@ -37,7 +32,7 @@ func (w *weights) next(denominator int64) float64 {
 	for size := 4*(n-1)/5 + 1; len(w.lower) < size; {
 		heap.Push(&w.lower, -heap.Pop(&w.upper).(int64))
 	}
-	return weight
+	return busy
 }
 
 // numbers is a heap with its smallest number at the top.
