@@ -44,10 +44,10 @@ fields that the log has, under the names that usual programs give them, or metho
 route, host, query, ip, user, size and headers.NAME. The route is the path unless the log
 has one.
 
-The gate judges the candidate as it would at the end of the log: pass, wait, fail
-or insufficient_evidence, with its reason. --require-pass makes it the exit status.
-The report also says when, on the way there, it would first have passed or failed,
-lists the strikes, and proposes thresholds from what the candidate did.
+The gate judges the candidate as it would at the end of the log: pass, wait or fail,
+with its reason and all conditions of the first step. --require-pass makes it the exit
+status. The report also says when the candidate would have been in its first canary
+step, and when it would have been promoted.
 
 --observed tells which requests today's limiter denied, by the response in the log. The
 report then says how often the authoritative (--from) decides the same, and warns if it
@@ -93,10 +93,11 @@ func replayCommand(std streams) *cli.Command {
 		&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
 		outputFlag(),
 	), under(aboutGate,
-		&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h for the first step)"},
+		&cli.StringFlag{Name: "soak", Usage: "`TIME` that must have been seen before each step (default: 48h up to 10% of the keys, 72h up to 50%, " +
+			"and 168h beyond)"},
 		&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
 		&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
-		&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
+		&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: none, and it is shown only)"},
 		&cli.StringFlag{Name: "extra-load", Usage: "threshold `PERCENT` of newly allowed, of what the authoritative allows (default: 10%)"},
 	), under(aboutStores,
 		&cli.StringFlag{Name: "store", Value: "memory", Usage: "`PLACE` of the limiters' state: memory or redis"},
@@ -329,7 +330,7 @@ func (r *replayer) noteUncharged(c *comparison, requests int64) {
 func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
 		Policy: c.name, Sides: c.sides, Texts: c.texts,
-		Gate: o.gate.Or(c.rules.Config), Step: promotion.FirstStep(c.rules.Canary),
+		Gate: o.gate.Or(c.rules.Config), Steps: promotion.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
 		Levels: o.signal.levels(c),
 	}
 }

@@ -1,129 +1,97 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/sample"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// gateJSON is what a replay reports of the gate.
-type gateJSON struct {
-	Gate struct {
-		Verdict                               string
-		Strikes                               int
-		Divergence, NewlyDenied, NewlyAllowed struct{ Ratio, Score float64 }
-	}
-	PassedAt *time.Time `json:"passed_at"`
-	FailedAt *time.Time `json:"failed_at"`
-	Strikes  []struct {
-		From, To   time.Time
-		Ratio      string
-		Value, Cap float64
-	}
-	Verdicts []struct {
-		At              time.Time
-		Verdict, Reason string
-	}
-	Proposed map[string]*float64
-	Hurt     struct {
-		Keys  int64
-		Share float64
-		Worst string  `json:"worst_key"`
-		Loses float64 `json:"worst_share"`
-	}
-}
+// midnight is when the made logs begin, in seconds.
+const midnight = 1_700_006_400
 
-func replayGate(t *testing.T, args ...string) gateJSON {
-	t.Helper()
-	status, out, talk := shell(t, "", append([]string{"replay", "-o", "json"}, args...)...)
-
-	// The gate's names have underscores, which a struct matches only by tags.
-	out = strings.ReplaceAll(out, `"newly_denied": {`, `"NewlyDenied": {`)
-	out = strings.ReplaceAll(out, `"newly_allowed": {`, `"NewlyAllowed": {`)
-
-	var r struct{ Policies []gateJSON }
-	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 0 || len(r.Policies) != 1 {
-		t.Fatalf("%q: status %d, %v, %s", args, status, err, talk)
-	}
-	return r.Policies[0]
-}
-
-func TestReplayProposesThresholdsThatPass(t *testing.T) {
-	log := write(t, "access.log.gz", sample.Log())
-	args := []string{"--from", "fixed_window:20/1m", "--to", "fixed_window:18/1m", log}
-
-	before := replayGate(t, args...)
-	if before.Gate.Verdict != "wait" || before.PassedAt != nil {
-		t.Fatalf("%s, passed at %v: this test needs a candidate that has to wait", before.Gate.Verdict, before.PassedAt)
-	}
-
-	for ratio, v := range before.Proposed {
-		args = append(args, fmt.Sprintf("--%s=%g%%", strings.ReplaceAll(ratio, "_", "-"), 100**v))
-	}
-
-	after := replayGate(t, args...)
-	if after.Gate.Verdict != "pass" || after.PassedAt == nil || len(after.Strikes) > 0 {
-		t.Errorf("by %q: %s, passed at %v, strikes %v", args, after.Gate.Verdict, after.PassedAt, after.Strikes)
-	}
-}
-
-func TestReplayProposesNothingForAnotherLimit(t *testing.T) {
-	log := write(t, "access.log.gz", sample.Log())
-	tests := []struct {
-		to   string
-		none string
-	}{
-		{"fixed_window:1000000/1m", "newly_allowed"}, // always allow
-		{"fixed_window:1/365d", "newly_denied"},      // always deny
-	}
-
-	for _, tt := range tests {
-		p := replayGate(t, "--from", "fixed_window:20/1m", "--to", tt.to, log)
-		if v, ok := p.Proposed[tt.none]; !ok || v != nil || len(p.Proposed) != 4 {
-			t.Errorf("%s: proposed %v, want null for %s", tt.to, p.Proposed, tt.none)
-		}
-
-		if p.PassedAt != nil || p.FailedAt == nil || len(p.Strikes) != p.Gate.Strikes {
-			t.Errorf("%s: passed at %v, failed at %v, %d strikes of %d",
-				tt.to, p.PassedAt, p.FailedAt, len(p.Strikes), p.Gate.Strikes)
-		}
-
-		last := p.Verdicts[len(p.Verdicts)-1]
-		if last.Verdict != p.Gate.Verdict || !last.At.Equal(*p.FailedAt) {
-			t.Errorf("%s: the last verdict is %+v, the gate's %s", tt.to, last, p.Gate.Verdict)
-		}
-
-		for _, s := range p.Strikes {
-			if s.Value <= s.Cap || s.To.Sub(s.From) < time.Hour {
-				t.Errorf("%s: strike %+v", tt.to, s)
+// hourly is a log with a burst of some keys in each hour: 80 requests of each, all in one minute.
+func hourly(hours int, keys func(hour int) []string) []byte {
+	var b strings.Builder
+	b.WriteString("t_s,key\n")
+	for hour := range hours {
+		for _, key := range keys(hour) {
+			for range 80 {
+				fmt.Fprintf(&b, "%d,%s\n", midnight+3600*hour+60, key)
 			}
 		}
 	}
+	return []byte(b.String())
 }
 
-// A key counts as denied from the minute of its first denial. This log has a new key every two
-// hours, so the 20th key is denied in the hour that ends 39 hours after the log's start.
+func checkAt(t *testing.T, what string, got *time.Time, hours int) {
+	t.Helper()
+	if want := time.Unix(midnight, 0).Add(time.Duration(hours) * time.Hour); got == nil || !got.Equal(want) {
+		t.Errorf("%s at %v, want %v", what, got, want.UTC())
+	}
+}
+
+// Two limiters that are the same take each step as soon as enough time has been seen, and a dwell after the one before.
+func TestReplayTakesEachStep(t *testing.T) {
+	log := write(t, "log.csv", hourly(170, func(int) []string { return []string{"a", "b", "c", "d", "e"} }))
+	same := []string{"--from", "fixed_window:60/1m", "--to", "fixed_window:60/1m", log}
+	p := replayed(t, same...).Policies[0]
+	checkAt(t, "the first step", p.PassedAt, 48)
+	checkAt(t, "promoted", p.PromotedAt, 168)
+
+	// Evidence for all keys takes longer than 60 hours.
+	p = replayed(t, append(same, "--soak", "60h")...).Policies[0]
+	checkAt(t, "the first step with a soak", p.PassedAt, 60)
+	if p.PromotedAt == nil || p.PromotedAt.Unix() <= midnight+63*3600 || p.PromotedAt.Unix() >= midnight+168*3600 {
+		t.Errorf("promoted with a soak at %v", p.PromotedAt)
+	}
+	status, out, _ := shell(t, "", append([]string{"replay"}, same...)...)
+	if missing := firstMissing(out, []string{"canary 1 % at 2023-11-17 00:00", "promoted at 2023-11-22 00:00"}); status != 0 || missing != "" {
+		t.Errorf("status %d, no %q in\n%s", status, missing, out)
+	}
+
+	p = replayed(t, append(same, "--soak", "169h")...).Policies[0]
+	checkAt(t, "the first step before the end", p.PassedAt, 169)
+	if p.Gate.Verdict != gate.Pass || p.PromotedAt != nil {
+		t.Errorf("%s, promoted at %v: the log ends before the dwell", p.Gate.Verdict, p.PromotedAt)
+	}
+}
+
+// A key counts as denied from the minute of its first denial. This log has a new key every twelve hours, so the fifth is denied in the
+// hour that ends 49 hours after the log's start.
 func TestReplayKnowsDeniedKeysInTime(t *testing.T) {
-	const start = 1_700_006_400 // midnight
-	events := "t_s,key\n"
-	for hour := range 60 {
-		for range 30 {
-			events += fmt.Sprintf("%d,k%d\n", start+3600*hour+60, hour/2)
+	log := write(t, "log.csv", hourly(60, func(hour int) []string { return []string{fmt.Sprint("k", hour/12)} }))
+	p := replayed(t, "--from", "fixed_window:60/1m", "--to", "fixed_window:60/1m", "--soak", "40h", log).Policies[0]
+	checkAt(t, "the first step", p.PassedAt, 49)
+}
+
+// Candidates that allow or deny everything take no step.
+func TestReplayOfUselessCandidates(t *testing.T) {
+	log := write(t, "access.log.gz", sample.Log())
+	for _, to := range []string{"fixed_window:1000000/1m", "fixed_window:1/365d"} {
+		p := replayed(t, "--from", "fixed_window:20/1m", "--to", to, "--newly-allowed", "99%", log).Policies[0]
+		if p.PassedAt != nil || p.PromotedAt != nil || p.Gate.Verdict == gate.Pass {
+			t.Errorf("%s: %s, passed at %v", to, p.Gate.Verdict, p.PassedAt)
 		}
 	}
+}
 
-	log := write(t, "events.csv", []byte(events))
-	p := replayGate(t, "--from", "fixed_window:10/1m", "--to", "fixed_window:10/1m", log)
-	if len(p.Verdicts) < 2 || p.Verdicts[0].Verdict != "insufficient_evidence" || p.Verdicts[1].Verdict != "wait" {
-		t.Fatalf("verdicts %+v: want keys to be missing, then time", p.Verdicts)
+// Where the policy charges nothing the reason is about the log, and not about the service.
+func TestReplayOfNothing(t *testing.T) {
+	config := write(t, "p.yaml", []byte(plain(`request.user == "nobody"`, "request.user")))
+	_, out, _ := shell(t, tenants, "replay", "--config", config, "-", "-o", "json")
+	var report struct {
+		Policies []struct {
+			Gate gate.Result
+		}
 	}
-
-	if got, want := p.Verdicts[1].At, time.Unix(start, 0).Add(39*time.Hour); !got.Equal(want) {
-		t.Errorf("20 keys denied at %s, want %s", got, want)
+	decoded(t, out, &report)
+	g := report.Policies[0].Gate
+	if g.Verdict != gate.Wait || !strings.Contains(g.Reason, "of the log") || g.Met() == len(g.Conditions) {
+		t.Errorf("%s: %s", g.Verdict, g.Reason)
 	}
 }
 
@@ -139,10 +107,7 @@ func TestReplayReportsTheGate(t *testing.T) {
 		{"--from fixed_window:20/1m --to sliding_window_counter:10/1m --require-pass", 3, `"verdict": "fail"`},
 		{"--from fixed_window:20/1m --to sliding_window_counter:10/1m", 0, `"verdict": "fail"`},
 		{"--from fixed_window:20/1m --to sliding_window_counter:20/1m --soak 96h", 0, `"verdict": "wait"`},
-		{
-			"--from fixed_window:2000/1m --to sliding_window_counter:2000/1m --require-pass", 3,
-			`"verdict": "insufficient_evidence"`,
-		},
+		{"--from fixed_window:2000/1m --to sliding_window_counter:2000/1m --require-pass", 3, `"verdict": "wait"`},
 		{
 			"--from fixed_window:20/1m --to token_bucket:20/1m:burst=20 " +
 				"--divergence 30% --newly-denied 9.5% --newly-allowed 99%",
@@ -186,30 +151,11 @@ func TestReplayOfStrayLines(t *testing.T) {
 	}
 }
 
-// Thresholds describe the candidate that was asked about: by none of them the same one with three quarters of the limit passes,
-// and half of the limit has none.
-func TestReplayProposesForNoOtherLimit(t *testing.T) {
+// Half of the limit hurts many, and the report says whom.
+func TestReplaySaysWhomHalfOfTheLimitHurts(t *testing.T) {
 	log := write(t, "access.log.gz", sample.Log())
-	sides := func(to string) []string { return []string{"--from", "fixed_window:20/1m", "--to", to, log} }
-
-	half := replayGate(t, sides("fixed_window:10/1m")...)
-	if half.Proposed["newly_denied"] != nil || half.Proposed["divergence"] != nil {
-		t.Errorf("for half of the limit: %v", half.Proposed)
-	}
-	if text := half.Hurt; text.Keys != 79 || text.Worst == "" || text.Loses < 0.4 || text.Share < 0.04 {
-		t.Errorf("half of the limit hurts %+v, want 79 keys, and one that loses half", text)
-	}
-
-	for _, name := range []string{"fixed_window", "sliding_window_counter"} {
-		whole := replayGate(t, sides(name+":20/1m")...)
-		args := sides(name + ":15/1m")
-		for ratio, v := range whole.Proposed {
-			if v != nil {
-				args = append(args, fmt.Sprintf("--%s=%g%%", strings.ReplaceAll(ratio, "_", "-"), 100**v))
-			}
-		}
-		if less := replayGate(t, args...); whole.Proposed["newly_denied"] == nil || less.Gate.Verdict == "pass" || less.PassedAt != nil {
-			t.Errorf("%s: by %v three quarters of the limit has %s", name, whole.Proposed, less.Gate.Verdict)
-		}
+	half := replayed(t, "--from", "fixed_window:20/1m", "--to", "fixed_window:10/1m", log).Policies[0].Hurt
+	if half.Keys != 79 || half.Worst == "" || half.Loses < 0.4 || half.Share < 0.04 {
+		t.Errorf("half of the limit hurts %+v, want 79 keys, and one that loses half", half)
 	}
 }

@@ -29,7 +29,7 @@ func TestReplayWritesAPage(t *testing.T) {
 	}
 
 	status, out, talk := shell(t, "", append(args, "--html", filepath.Join(log, "x"))...)
-	if status != exitFailure || !strings.Contains(out, "proposed thresholds") || !strings.Contains(talk, "not a directory") {
+	if status != exitFailure || !strings.Contains(out, "gate for ") || !strings.Contains(talk, "not a directory") {
 		t.Errorf("a page in a file: status %d, %q", status, talk)
 	}
 }

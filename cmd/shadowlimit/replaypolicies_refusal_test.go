@@ -234,12 +234,12 @@ var contractOfReplay = struct{ report, policy, gate, ratio []string }{
 	[]string{"requests", "skipped_lines", "first", "last", "policies"},
 	[]string{
 		"name", "comparisons", "agree_allow", "agree_deny", "newly_denied", "newly_allowed", "candidate_error", "keys",
-		"keys_newly_denied", "keys_newly_allowed", "top_newly_denied", "top_newly_allowed", "gate",
+		"keys_newly_denied", "keys_newly_allowed", "top_newly_denied", "top_newly_allowed", "gate", "passed_at", "promoted_at",
 	},
 	[]string{
-		"verdict", "reason", "would_pass_at", "clean_hours", "strikes", "divergence", "newly_denied", "newly_allowed",
+		"verdict", "step", "reason", "conditions", "not_before", "divergence", "newly_denied", "newly_allowed", "extra_load",
 	},
-	[]string{"ratio", "threshold", "score", "upper_bound"},
+	[]string{"ratio", "threshold", "score", "regression", "lower_bound", "upper_bound"},
 }
 
 func TestReplayOfPoliciesIsTheContract(t *testing.T) {
@@ -268,7 +268,7 @@ func TestReplayOfPoliciesIsTheContract(t *testing.T) {
 
 		gate := p["gate"].(map[string]any)
 		has(t, name+"'s gate", gate, contractOfReplay.gate)
-		for _, ratio := range []string{"divergence", "newly_denied", "newly_allowed"} {
+		for _, ratio := range []string{"divergence", "newly_denied", "newly_allowed", "extra_load"} {
 			has(t, name+"'s "+ratio, gate[ratio].(map[string]any), contractOfReplay.ratio)
 		}
 

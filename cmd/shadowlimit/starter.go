@@ -70,7 +70,7 @@ func (s *starter) policyText() string {
 		fmt.Fprintf(&b, "    # %s\n    %s: %s\n", notes[s.roles[i]], s.roles[i], sideYAML(side, s.idOf(i)))
 	}
 	if len(s.sides) > 1 {
-		b.WriteString("promotion:\n  # automatic: a step is taken when the gate says pass. replay proposes thresholds from your log.\n")
+		b.WriteString("promotion:\n  # automatic: a step is taken when the gate says pass.\n")
 		b.WriteString("  mode: manual\n")
 	}
 	return b.String()

@@ -128,6 +128,10 @@ func (r *run) worstKeys(direction int) []divergence.KeyCount {
 	return divergence.MergeTop(status.TopKeys, all)
 }
 
+// mostModelAllows is how much of what the log denied a model may allow, where the policy has no threshold for that: of a limiter
+// that allows half of it the log says little.
+const mostModelAllows = 0.5
+
 // Warning says that a verdict rests on a model that differs from the log by more than the thresholds of the gate; "" if it
 // does not.
 func (a *Agreement) Warning(policy string, cfg gate.Config) string {
@@ -141,7 +145,7 @@ func (a *Agreement) Warning(policy string, cfg gate.Config) string {
 
 	// A model that errs as far as no candidate may is another limiter.
 	above(a.ModelDeniesRatio, cfg.NewlyDenied, "of what the log allowed is denied by it")
-	above(a.ModelAllowsRatio, cfg.NewlyAllowed, "of what the log denied is allowed by it")
+	above(a.ModelAllowsRatio, cmp.Or(cfg.NewlyAllowed, mostModelAllows), "of what the log denied is allowed by it")
 	if a.Agreement != nil {
 		differs := float64(a.ModelDenies+a.ModelAllows) / float64(a.Requests)
 		above(&differs, cfg.Divergence, "of all requests differ")

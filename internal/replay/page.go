@@ -40,14 +40,6 @@ type pageView struct {
 // policyView is one policy on the page.
 type policyView struct{ *PolicyReport }
 
-// Passed says how the verdict went over the log; "" where it was never asked.
-func (p policyView) Passed() string {
-	if len(p.Verdicts) == 0 {
-		return ""
-	}
-	return p.PassedText()
-}
-
 // Rows are the rows of the table of ratios.
 func (p policyView) Rows() any { return status.RatioRows(&p.Gate) }
 

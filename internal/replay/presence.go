@@ -13,8 +13,8 @@ import (
 
 // Presence is when a log has lines. The zero value is a log without any.
 //
-// Time without a line for over an hour is a hole: the log does not say whether the service ran. It is neither clean time nor
-// live, unless the service is idle then: on most other days the same hours have no line either.
+// Time without a line for over an hour is a hole: the log does not say whether the service ran. It is not seen time,
+// unless the service is idle then: on most other days the same hours have no line either.
 type Presence struct {
 	lines map[int64]int64 // by minute since the Unix epoch
 }

@@ -37,11 +37,12 @@ type PolicyReport struct {
 	// Denied is what each side denies, before and after.
 	Denied Denials     `json:"denied"`
 	Gate   gate.Result `json:"gate"`
-	// Obstacles are all that keeps the verdict from pass, as in status; empty after a pass or a fail.
-	Obstacles []status.Obstacle `json:"obstacles"`
-	gate.Course
-	Proposed gate.Proposal `json:"proposed"`
-	Hurt     Hurt          `json:"hurt"`
+	// PassedAt is when the first step would have been allowed, PromotedAt when the candidate would have been promoted, had each step
+	// been taken as soon as its conditions were met; nil if never.
+	PassedAt   *time.Time `json:"passed_at"`
+	PromotedAt *time.Time `json:"promoted_at"`
+	firstStep  string
+	Hurt       Hurt `json:"hurt"`
 	// Clients are all keys of the log, by what each would lose over all of it; nil without any.
 	Clients *ClientsResult `json:"clients"`
 	// Observed compares the authoritative with what the log says, where that is asked for.
@@ -102,6 +103,20 @@ func (r *Report) Join(other *Report) {
 	if r.Last == nil || other.Last != nil && other.Last.After(*r.Last) {
 		r.Last = other.Last
 	}
+}
+
+// Walked says when the candidate would have been enforced, in one line; "" where no step was asked for.
+func (p *PolicyReport) Walked() string {
+	const stamp = "2006-01-02 15:04"
+	switch {
+	case p.firstStep == "":
+		return ""
+	case p.PassedAt == nil:
+		return "would have been: in shadow until the end of the log"
+	case p.PromotedAt == nil:
+		return fmt.Sprintf("would have been: %s at %s UTC, and not promoted", p.firstStep, p.PassedAt.Format(stamp))
+	}
+	return fmt.Sprintf("would have been: %s at %s, promoted at %s UTC", p.firstStep, p.PassedAt.Format(stamp), p.PromotedAt.Format(stamp))
 }
 
 func (r *run) report() *Report {

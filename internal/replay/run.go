@@ -11,7 +11,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
-	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
@@ -27,10 +26,11 @@ type Config struct {
 	Texts [2]string
 	// Pair judges the charges. Its store must be empty under Policy.
 	Pair algorithms.Pair
-	// Gate has the thresholds of the gate; zero fields mean their defaults. Step is the step that
-	// the verdict is for.
-	Gate gate.Config
-	Step gate.Step
+	// Gate has the thresholds of the gate; zero fields mean their defaults. Steps are all steps of the migration: the verdict is
+	// for the first, and Dwell is the least time between two.
+	Gate  gate.Config
+	Steps []gate.Step
+	Dwell time.Duration
 	// Live are the spans in which the log has lines, as Presence has them; nil if the events are all of its lines.
 	Live []divergence.Span
 	// Levels are what held of the limits of adaptive sides, by role; nil for a side whose limit is always the whole.
@@ -52,8 +52,7 @@ func Run(ctx context.Context, events *Events, cfg Config) (*Report, error) {
 	if err := r.judgeAll(ctx); err != nil {
 		return nil, err
 	}
-	report := r.report()
-	return report, r.bound(ctx, &report.Policies[0])
+	return r.report(), nil
 }
 
 func (r *run) judgeAll(ctx context.Context) error {
@@ -274,20 +273,30 @@ func (r *run) minute(at int64) *divergence.Minute {
 	return &r.minutes[len(r.minutes)-1]
 }
 
-// assess judges the candidate at the end of the log and at the end of every hour
-// before it.
+// assess judges the candidate at the end of the log, and finds when its steps would have been taken.
 func (r *run) assess(p *PolicyReport) {
-	cfg, e := r.cfg.Gate.WithDefaults(), r.evidence()
+	e := r.evidence()
 	p.Gate = r.verdict(e)
-	p.Obstacles = status.ObstaclesOf(p.Gate.Obstacles)
-	p.Course = gate.Follow(cfg, e)
-	p.Proposed = gate.Propose(cfg, e)
+	if len(r.cfg.Steps) == 0 {
+		return
+	}
+
+	p.firstStep = r.cfg.Steps[0].Name
+	taken := gate.Walk(r.cfg.Gate.WithDefaults(), e, r.cfg.Steps, r.cfg.Dwell)
+	if len(taken) > 0 {
+		p.PassedAt = &taken[0]
+	}
+	if len(taken) == len(r.cfg.Steps) {
+		p.PromotedAt = &taken[len(taken)-1]
+	}
 }
 
 // evidence is what the log shows. An instance counts as live while the log has lines.
 func (r *run) evidence() gate.Evidence {
-	e := gate.Evidence{Live: 1, Step: r.cfg.Step}
-
+	e := gate.Evidence{Live: 1}
+	if len(r.cfg.Steps) > 0 {
+		e.Step = r.cfg.Steps[0]
+	}
 	if live := r.live(); len(live) > 0 {
 		first, last := live[0].From, live[len(live)-1].To
 		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix(last*divergence.SecondsPerMinute, 0)
@@ -316,9 +325,8 @@ func (r *run) verdict(e gate.Evidence) gate.Result {
 
 	// The gate's advice, to send traffic, is for a service.
 	if r.total.Evaluations() == 0 {
-		result.Obstacles[0].Text = "nothing was compared: no request of the log is charged by the policy; check its condition, " +
+		result.Reason = "no request of the log is charged by the policy: check its condition, " +
 			"and that the log has every field that the policy reads"
-		result.Reason = result.Obstacles[0].Text
 	}
 	return result
 }

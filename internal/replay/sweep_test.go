@@ -214,7 +214,7 @@ func TestSweepTextFits(t *testing.T) {
 	for i := range 100 {
 		c := replay.Swept{Numbers: numbersOf(100_000, 100_000, 1500*time.Millisecond), Dominated: i >= 50}
 		c.Ratios.NewlyDenied, c.Ratios.ExtraLoad = &third, &third
-		c.KeysNewlyDenied, c.Gate.Verdict = 999_999, gate.Insufficient
+		c.KeysNewlyDenied, c.Gate.Verdict = 999_999, gate.Wait
 		report.Policies[0].Sweep.Candidates = append(report.Policies[0].Sweep.Candidates, c)
 	}
 
@@ -228,7 +228,7 @@ func TestSweepTextFits(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"100000 100000 1500ms  0.0333%        -  0.0333%  999,999  insufficient\n",
+		"100000 100000 1500ms  0.0333%        -  0.0333%  999,999  wait\n",
 		"and 10 more: -o json has all", "and 30 more: -o json has all", "no candidate ",
 	} {
 		if !strings.Contains(out.String(), want) {

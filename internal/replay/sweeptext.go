@@ -79,9 +79,8 @@ func (r *SweepReport) writeTable(b *strings.Builder, t SweepTable) {
 		for i, n := range c.Numbers {
 			values[i] = n.Text()
 		}
-		verdict, _, _ := strings.Cut(c.Gate.Verdict, "_") // insufficient_evidence is too wide
 		line(values, percentOf(c.Ratios.NewlyDenied), percentOf(c.Ratios.NewlyAllowed), percentOf(c.Ratios.ExtraLoad),
-			humanize.Grouped(c.KeysNewlyDenied), verdict)
+			humanize.Grouped(c.KeysNewlyDenied), c.Gate.Verdict)
 	}
 	if t.More > 0 {
 		fmt.Fprintf(b, "  and %d more: -o json has all\n", t.More)

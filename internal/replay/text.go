@@ -57,27 +57,11 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	b.WriteByte('\n')
 
 	p.Gate.WriteText(b)
-	p.writeObstacles(b)
-	b.WriteByte('\n')
-	p.Course.WriteText(b)
-	b.WriteByte('\n')
-	p.Proposed.WriteText(b)
+	if text := p.Walked(); text != "" {
+		fmt.Fprintf(b, "\n%s\n", text)
+	}
 	writeHarmed(b, "newly denied", p.TopNewlyDenied)
 	writeHarmed(b, "newly allowed", p.TopNewlyAllowed)
-}
-
-// writeObstacles lists all that keeps the verdict from pass, where it is more than the sentence of the verdict names, and the instant
-// before which nothing passes.
-func (p *PolicyReport) writeObstacles(b *strings.Builder) {
-	if len(p.Obstacles) > 1 {
-		b.WriteString("  all that keeps it from a pass\n")
-		for i := range p.Obstacles {
-			fmt.Fprintf(b, "    %s\n", humanize.Visible(p.Obstacles[i].Words))
-		}
-	}
-	if text := p.Gate.NotBeforeText(); text != "" {
-		fmt.Fprintf(b, "  %s\n", text)
-	}
 }
 
 // writeHurt says which keys lose how much of their own requests.
