@@ -117,18 +117,20 @@ var policyMetrics = []family[reading]{
 		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.applied.Hold)) }),
 	},
 	{
-		"gate_score", "Evidence that a ratio stays below its threshold; the gate needs 20.",
+		"gate_score", "Evidence that a ratio stays below its threshold; steps need 400, 10,000 or 1,000,000.",
 		gauge, []string{"ratio"}, byRatio(func(g *gate.RatioResult) float64 { return g.Score }),
 	},
 	{
-		"gate_mirror", "Evidence that a ratio has risen above its threshold; from 24 on no step is taken.",
-		gauge, []string{"ratio"}, byRatio(func(g *gate.RatioResult) float64 { return g.Mirror }),
+		"gate_regression", "Evidence that a ratio has risen above its threshold; from 24 on no step is taken.",
+		gauge, []string{"ratio"}, byRatio(func(g *gate.RatioResult) float64 { return g.Regression }),
 	},
 	{
-		"gate_threshold", "The value that a ratio has to stay below.",
+		"gate_threshold", "The value that a ratio has to stay below; absent for one that is not judged.",
 		gauge, []string{"ratio"}, compared(func(r reading, send sender) {
 			for _, ratio := range divergence.AllRatios {
-				send(r.spec.Config.Threshold(ratio), ratio.String())
+				if p0 := r.spec.Config.Threshold(ratio); p0 > 0 {
+					send(p0, ratio.String())
+				}
 			}
 		}),
 	},
@@ -149,16 +151,6 @@ var policyMetrics = []family[reading]{
 				send(boolean(a.Gate.Verdict == verdict), verdict)
 			}
 		}),
-	},
-	{
-		"gate_clean_seconds", "Time since the last bad block in which an instance was live and enough was compared.",
-		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
-			send(a.Gate.CleanHours * time.Hour.Seconds())
-		}),
-	},
-	{
-		"gate_strikes", "Bad blocks of evidence within 7 days.",
-		gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(float64(a.Gate.Strikes)) }),
 	},
 	{
 		"gate_coverage_ratio", "Share of the last day's evaluations that could be compared; absent without evaluations.",

@@ -85,15 +85,11 @@ func (m *migration) lastJudged(state *promotion.State) *assessment {
 	return nil
 }
 
-// in returns the assessment in a state that may be newer. A stage that was left has no
-// alarm any more.
+// in returns the assessment in a state that may be newer.
 func (last *assessment) in(state promotion.State) promotion.Assessment {
 	a := *last.Assessment
 	if state.Supersedes(a.State) {
-		a.State = state
-	}
-	if !a.State.Exposed() {
-		a.Alarm = gate.Alarm{}
+		a.MoveTo(state)
 	}
 	return a
 }
@@ -104,7 +100,6 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 	a := promotion.Assessment{
 		Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence),
 	}
-	a.Gate.Reason = "the leader has not evaluated the current comparison yet: it does so every " + promotion.EvaluateEvery.String()
-	a.Gate.Forecast = gate.Forecast{Obstacles: []gate.Obstacle{gate.Outside(gate.NotJudged, a.Gate.Reason)}}
+	a.Unevaluated("none", "the leader has not evaluated the current comparison yet: it does so every "+promotion.EvaluateEvery.String())
 	return a
 }

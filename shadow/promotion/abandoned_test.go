@@ -51,7 +51,7 @@ func TestAbandonedPoliciesAreNotRead(t *testing.T) {
 		first := ledger.reads
 		a := judge()
 		says := strings.HasPrefix(a.Gate.Reason, "no instance has had this policy for 32 days")
-		if read := ledger.reads > first; read != tt.read || says == tt.read || a.Gate.Verdict != gate.Insufficient {
+		if read := ledger.reads > first; read != tt.read || says == tt.read || a.Gate.Verdict != gate.Wait {
 			t.Errorf("after %v: read again %t, %q", tt.age, read, a.Gate.Reason)
 		}
 

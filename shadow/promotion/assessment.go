@@ -23,6 +23,9 @@ type Assessment struct {
 	Live, Silent []Instance
 	// Next is the fingerprint that takes over, if all stays as it is; nil for none.
 	Next *Next
+	// LostUntil is when a window has passed since a store was found to have lost what a side remembers; the zero time if
+	// that was longer ago, or never.
+	LostUntil time.Time
 	// well says that the health of a candidate that is held for it has been fine for an hour.
 	well bool
 	// Alarm names the harm of a candidate that is enforced for some keys; the zero Alarm if
@@ -55,55 +58,102 @@ func (a *Assessment) Looked() time.Time {
 	return a.LookedAt
 }
 
-// NotYet says why the next step is not to be taken yet; "" if nothing is against it. It
-// does not look at the change window, which is for automatic steps only.
-func (a *Assessment) NotYet() string {
-	if pressed := a.Pressed(); len(pressed) > 0 {
-		return "the red button is pressed, so the authoritative is enforced on " + strings.Join(pressed, ", ")
-	}
+// MayStep reports whether the next step may be taken: all of its conditions are met.
+func (a *Assessment) MayStep() bool { return a.Gate.Verdict == gate.Pass }
 
-	if a.Gate.Verdict != gate.Pass {
-		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
+// MoveTo brings the assessment into a state of the same evidence, which may be a later one than the one that was
+// evaluated: a stage that was left has no alarm any more, and a later step has not been judged yet.
+func (a *Assessment) MoveTo(s State) {
+	evaluated := a.State.Version
+	a.State = s
+	if !s.Exposed() {
+		a.Alarm = gate.Alarm{}
 	}
-	if rest := a.dwell(); rest > 0 {
-		until := a.Evidence.Now.Add(rest).UTC().Format("Mon 2006-01-02 15:04 MST")
-		return fmt.Sprintf("the canary at %g %% has to dwell for another %s, until %s",
-			a.State.Percent, rest.Round(time.Second), until)
+	if evaluated != s.Version {
+		a.Unevaluated("of version "+evaluated.String(), "the evaluation is older than the last move: the next one follows within "+EvaluateEvery.String())
 	}
-	return ""
 }
 
-// qualify takes the gate's verdict back where it is not about what the instances do; err is the error of
+// Unevaluated adds the condition that the state has been evaluated, which is not met: have says what is there instead.
+func (a *Assessment) Unevaluated(have, reason string) {
+	a.Gate.Conditions = slices.Clone(a.Gate.Conditions)
+	a.Gate.Add(gate.Condition{Name: "evaluation", Have: have, Need: "of version " + a.State.Version.String(), Reason: reason})
+}
+
+// qualify adds the conditions that are not about what was counted, those last whose reasons come first; err is the error of
 // reading the evidence.
 func (a *Assessment) qualify(err error) {
+	if a.State.Stage == Canary {
+		a.addLater(a.dwelt())
+	}
+	if _, over := a.State.Next(a.Spec.Config.Canary); over == nil && a.Spec.Config.Automatic {
+		a.addLater(a.inChangeWindow())
+	}
+
+	pressed := strings.Join(a.Pressed(), ", ")
+	button := gate.Condition{Name: "red button", Met: pressed == "", Have: "not pressed", Need: "not pressed"}
+	if !button.Met {
+		button.Have = "pressed on " + pressed
+		button.Reason = "the red button is pressed on " + pressed + ", so the authoritative is enforced there: release it"
+	}
+	a.Gate.Add(button)
+
+	// What was judged by other thresholds proves nothing.
+	stored := a.State.Fingerprint
+	known := gate.Condition{Name: "thresholds known", Met: a.Spec.Fingerprint == stored || stored == "", Have: "yes", Need: "yes"}
+	if !known.Met {
+		a.Gate.Verdict, known.Have = gate.Wait, "those of fingerprint "+a.Spec.Fingerprint
+		known.Reason = "no instance of fingerprint " + stored + ", which is stored, has announced its thresholds: start one, or finish the deployment"
+	}
+	a.Gate.Add(known)
+
+	readable := gate.Condition{Name: "evidence readable", Met: err == nil, Have: "yes", Need: "yes"}
+	if err != nil {
+		readable.Have, readable.Reason = "no", EvidenceUnreadable+": "+err.Error()
+	}
+	a.Gate.Add(readable)
+}
+
+// addLater adds a condition that time alone meets. What else is missing comes before it.
+func (a *Assessment) addLater(c gate.Condition) {
+	if a.Gate.Verdict == gate.Pass {
+		a.Gate.Add(c)
+		return
+	}
+	a.Gate.Conditions = append(a.Gate.Conditions, c)
+}
+
+// dwelt is the condition that a canary's step has lasted long enough.
+func (a *Assessment) dwelt() gate.Condition {
+	least, lasted := a.Spec.Config.Dwell, a.Evidence.Now.Sub(a.State.StageAt)
+	until := a.State.StageAt.Add(least)
+	c := gate.Condition{
+		Name: "dwell", Met: lasted >= least, Have: min(lasted, least).Truncate(time.Second).String(), Need: least.String(),
+	}
+	if !c.Met {
+		c.Due, c.Reason = &until, fmt.Sprintf("the canary at %g %% has to dwell until %s", a.State.Percent, until.UTC().Format(dated))
+	}
+	return c
+}
+
+// inChangeWindow is the condition that a leader may take a step now.
+func (a *Assessment) inChangeWindow() gate.Condition {
+	w := a.Spec.Config.Change
+	at, opens := w.NextOpen(a.Evidence.Now)
+	c := gate.Condition{Name: "change window", Met: opens && at.Equal(a.Evidence.Now), Have: "closed", Need: "open"}
 	switch {
-	case err != nil:
-		a.insufficient(gate.Unreadable, EvidenceUnreadable+": "+err.Error())
-	case a.Spec.Fingerprint != a.State.Fingerprint && a.State.Fingerprint != "":
-		a.insufficient(gate.Thresholds,
-			"its thresholds are unknown: no instance of fingerprint "+a.State.Fingerprint+", which is stored, has announced them")
-	case len(a.Pressed()) > 0:
-		a.qualifyButton()
+	case c.Met:
+		c.Have = "open"
+	case opens:
+		c.Due, c.Reason = &at, "the change window opens at "+at.UTC().Format(dated)
+	default:
+		c.Reason = fmt.Sprintf("the change window does not open within two weeks: check its days, its times, and its zone %q on this machine", w.Zone)
 	}
+	return c
 }
 
-// qualifyButton takes a pass back where the red button is pressed. Behind other obstacles it is one more, and a fail has none.
-func (a *Assessment) qualifyButton() {
-	text := "the red button is pressed on " + strings.Join(a.Pressed(), ", ") +
-		", so the authoritative is enforced there: release it"
-	switch a.Gate.Verdict {
-	case gate.Pass:
-		a.insufficient(gate.RedButton, text)
-	case gate.Wait, gate.Insufficient:
-		a.Gate.Obstacles = append(a.Gate.Obstacles, gate.Outside(gate.RedButton, text))
-	}
-}
-
-// insufficient replaces the verdict where the evidence cannot be judged.
-func (a *Assessment) insufficient(kind gate.ObstacleKind, reason string) {
-	a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, reason
-	a.Gate.Forecast = gate.Forecast{Obstacles: []gate.Obstacle{gate.Outside(kind, reason)}}
-}
+// dated is how sentences write an instant.
+const dated = "Mon 2006-01-02 15:04 MST"
 
 // Pressed returns the ids of the live instances whose red button is pressed.
 func (a *Assessment) Pressed() []string {
@@ -153,12 +203,4 @@ func (a *Assessment) RollbackMayDeny() bool {
 // not answer there, and the policy allows then.
 func (a *Assessment) RollbackLimitsNothing() bool {
 	return a.Spec.OnStoreFailure == FailAllow && len(a.Away()) > 0
-}
-
-// dwell returns how much longer a canary's step has to last.
-func (a *Assessment) dwell() time.Duration {
-	if a.State.Stage != Canary {
-		return 0
-	}
-	return max(0, a.Spec.Config.Dwell-a.Evidence.Now.Sub(a.State.StageAt))
 }

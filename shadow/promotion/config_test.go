@@ -9,7 +9,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
 		"a threshold of 1":           func(c *Config) { c.Divergence = 1 },
 		"a soak below 0":             func(c *Config) { c.Soak = -time.Hour },
-		"a soak over ten days":       func(c *Config) { c.Soak = 10*24*time.Hour + time.Minute },
+		"a soak over thirty days":    func(c *Config) { c.Soak = 30*24*time.Hour + time.Minute },
 		"a dwell below 0":            func(c *Config) { c.Dwell = -time.Hour },
 		"a canary above 100 percent": func(c *Config) { c.Canary = []float64{101} },
 		"a canary that shrinks":      func(c *Config) { c.Canary = []float64{10, 1} },

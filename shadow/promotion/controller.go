@@ -127,7 +127,8 @@ func (c *Controller) assess(
 	// The ledger has nothing to read, and no stage is in use.
 	if r.abandoned(&a, now) {
 		a.Evidence = gate.Evidence{Since: state.Since, Now: now}
-		a.insufficient(gate.NoInstance, "no instance has had this policy for "+strconv.Itoa(divergence.KeptDays)+" days")
+		days := strconv.Itoa(divergence.KeptDays) + " days"
+		a.Gate.Add(gate.Condition{Name: "instances", Have: "none for " + days, Need: "1 live", Reason: "no instance has had this policy for " + days})
 		return a
 	}
 
@@ -143,7 +144,7 @@ func (c *Controller) assess(
 		NotWriting: idsOf(a.Live, func(i Instance) bool {
 			return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor
 		}),
-		OtherEpoch: idsOf(a.Live, func(i Instance) bool {
+		OtherFingerprint: idsOf(a.Live, func(i Instance) bool {
 			return !i.Idle && i.Policies[spec.Policy].Fingerprint != state.Fingerprint
 		}),
 		Step:  stepAfter(state, spec.Config.Canary),
@@ -155,6 +156,7 @@ func (c *Controller) assess(
 	}
 	a.Gate = gate.Assess(spec.Config.Config, a.Evidence)
 	a.qualify(err)
+	a.LostUntil = lostUntil(spec, &a.Evidence)
 
 	if state.Exposed() {
 		c.alarm(ctx, &a, r)
@@ -230,7 +232,7 @@ func (c *Controller) Step(ctx context.Context, only ...string) ([]Assessment, []
 		case err != nil:
 			failed = append(failed, err)
 		case moved:
-			list[i].State = state
+			list[i].MoveTo(state)
 			moves = append(moves, Move{list[i].Spec.Policy, state})
 		}
 	}
@@ -267,8 +269,8 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 		return state, err == nil, err
 	}
 
-	// The change window is for steps forward alone. Harm and the end of a hold do not wait for it.
-	if s.Hold || a.NotYet() != "" || !a.Spec.Config.Change.Open(a.Evidence.Now) {
+	// Conditions are for steps forward alone. Harm and the end of a hold do not wait for them.
+	if s.Hold || !a.MayStep() {
 		return s, false, nil
 	}
 	step, err := s.Next(a.Spec.Config.Canary)

@@ -3,6 +3,7 @@ package promotion
 import (
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
@@ -37,4 +38,23 @@ func written(policy string, live []Instance) (earliest time.Time) {
 		}
 	}
 	return earliest
+}
+
+// lostUntil returns when a window has passed since a store was found to have lost data, the zero time if it has. Instances of
+// another fingerprint mark the time, too: they displace what a side remembers.
+func lostUntil(spec Spec, e *gate.Evidence) time.Time {
+	if !spec.Apart || len(e.OtherFingerprint) > 0 {
+		return time.Time{}
+	}
+	minutes := e.History.Minutes
+	for i := len(minutes) - 1; i >= 0; i-- {
+		until := time.Unix((minutes[i].Unix+1)*divergence.SecondsPerMinute, 0).UTC().Add(spec.Window)
+		switch d := minutes[i].Disturbed; {
+		case !until.After(e.Now):
+			return time.Time{}
+		case d != nil && d.Marks > 0:
+			return until
+		}
+	}
+	return time.Time{}
 }

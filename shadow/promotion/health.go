@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// unwellWithin is the time in which a candidate may be put on hold for its health
-	// timesUnwell times; the next time it is rolled back.
+	// A candidate that is unwell for longer than unwellFor is rolled back the timesUnwell-th time within unwellWithin.
 	unwellWithin = 24 * time.Hour
-	timesUnwell  = 2
-	// calmFor is how long the candidate must be well before such a hold ends.
+	timesUnwell  = 3
+	unwellFor    = time.Minute
+	// calmFor is how long the candidate must be well before a hold for its health ends.
 	calmFor = time.Hour
 )
 
@@ -25,35 +25,29 @@ func (c *Controller) respond(ctx context.Context, policy string, s State, alarm 
 	switch {
 	case alarm.Level == gate.RollBack:
 		return c.rollBack(ctx, policy, o)
-	case alarm.Level == gate.Calm || s.Hold:
+	case alarm.Level == gate.Calm:
+		return s, false, nil
+	case alarm.Health && s.unwellAgain(o.AsOf):
+		o.Reason += "; it has been so for over a minute for the third time in the last 24 h"
+		return c.rollBack(ctx, policy, o)
+	case s.Hold:
 		return s, false, nil
 	case alarm.Health:
-		return c.holdForHealth(ctx, policy, s, o)
+		return c.holdForHealth(ctx, policy, o)
 	}
 	state, err := Pause(ctx, c.store, policy, o)
 	return state, err == nil, err
 }
 
-// holdForHealth sets a policy on hold until its candidate is well. No client is harmed while
-// the authoritative stands in, so it may wait; but a candidate that is unwell again and again
-// is rolled back.
-func (c *Controller) holdForHealth(ctx context.Context, policy string, s State, o Order) (State, bool, error) {
-	_, now, err := current(ctx, c.store, policy)
-	if err != nil {
-		return s, false, err
-	}
-	before := s.unwellSince(now.Add(-unwellWithin))
-	if len(before) >= timesUnwell {
-		o.Reason += fmt.Sprintf("; it was put on hold for its health %d times in the last 24 h", len(before))
-		return c.rollBack(ctx, policy, o)
-	}
-
+// holdForHealth sets a policy on hold until its candidate is well. No client is harmed while the authoritative stands in, so
+// it may wait.
+func (c *Controller) holdForHealth(ctx context.Context, policy string, o Order) (State, bool, error) {
 	state, err := change(ctx, c.store, policy, o, func(s *State) error {
 		if s.Hold {
 			return fmt.Errorf("promotion: %s: %w already", policy, ErrHold)
 		}
 		s.Hold, s.HeldForHealth = true, true
-		s.Unwell = append(before, s.At)
+		s.Unwell = append(s.unwellSince(s.At.Add(-unwellWithin)), s.At)
 		return nil
 	})
 	return state, err == nil, err
@@ -64,14 +58,26 @@ func (s State) unwellSince(at time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(s.Unwell), func(held time.Time) bool { return held.Before(at) })
 }
 
+// heldAt returns when the hold for health began.
+func (s State) heldAt() time.Time { return s.Unwell[len(s.Unwell)-1] }
+
+// unwellAgain reports whether a candidate that is unwell at an instant has been so for too long, too often.
+func (s State) unwellAgain(now time.Time) bool {
+	return s.HeldForHealth && len(s.unwellSince(now.Add(-unwellWithin))) >= timesUnwell && now.Sub(s.heldAt()) > unwellFor
+}
+
 // recovers reports whether a hold for health is to end at an instant.
 func (s State) recovers(well bool, now time.Time) bool {
-	return well && s.HeldForHealth && len(s.Unwell) > 0 && now.Sub(s.Unwell[len(s.Unwell)-1]) >= calmFor
+	return well && s.HeldForHealth && len(s.Unwell) > 0 && now.Sub(s.heldAt()) >= calmFor
 }
 
 func endHold(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	o.Reason = "the candidate has been well for an hour, so its hold ends by itself"
 	return change(ctx, store, policy, o, func(s *State) error {
+		// A candidate that was well again within a minute does not count as unwell.
+		if n := len(s.Unwell) - 1; n >= 0 && s.At.Sub(s.Unwell[n]) <= calmFor+unwellFor {
+			s.Unwell = slices.Clone(s.Unwell[:n])
+		}
 		s.Hold, s.HeldForHealth = false, false
 		return nil
 	})

@@ -36,8 +36,8 @@ func batchOf(writer string, tick divergence.Tick) *divergence.Batch {
 	return &divergence.Batch{Writer: writer, Seq: 1, Slots: []divergence.Slot{slot}}
 }
 
-// A candidate that fails for a minute is put on hold, and the hold ends by itself after a calm hour. The
-// third time within a day it is rolled back.
+// A candidate that fails for a minute is put on hold, and the hold ends by itself after a calm hour. In the third hold within a
+// day in which it is unwell for over a minute it is rolled back. A hold after which it is well again within a minute does not count.
 func TestHoldForHealthEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &ailing{Ledger: divergence.NewMemoryLedger()}
@@ -64,9 +64,9 @@ func TestHoldForHealthEnds(t *testing.T) {
 			return before, d
 		}
 		fail := func(d time.Duration) { ledger.from, ledger.to = time.Now(), time.Now().Add(d) }
-
-		for range timesUnwell {
-			if now, _ := pass(time.Hour); now.Hold {
+		hold := func() {
+			t.Helper()
+			if now, _ := pass(10 * time.Minute); now.Hold {
 				t.Fatalf("well, and %s: %s", now, now.Reason)
 			}
 			fail(15 * time.Second)
@@ -78,15 +78,30 @@ func TestHoldForHealthEnds(t *testing.T) {
 			if !now.Hold || !now.HeldForHealth || now.Stage != Canary || after > 50*time.Second {
 				t.Fatalf("after %s: %s (%s), want a hold for health", after, now, now.Reason)
 			}
-			now, after = pass(3 * time.Hour)
-			if now.Hold || now.HeldForHealth || after < time.Hour || after > time.Hour+2*time.Minute {
+		}
+		again := func() (State, time.Duration) {
+			t.Helper()
+			if now, _ := pass(5 * time.Minute); !now.Hold {
+				t.Fatalf("well for minutes, and %s: %s", now, now.Reason)
+			}
+			fail(time.Minute)
+			return pass(2 * time.Minute)
+		}
+
+		for _, unwellAgain := range []bool{false, true, false, true} {
+			hold()
+			if unwellAgain {
+				if now, _ := again(); !now.Hold || now.Stage != Canary {
+					t.Fatalf("unwell again, and %s: %s", now, now.Reason)
+				}
+			}
+			if now, after := pass(3 * time.Hour); now.Hold || now.HeldForHealth || after > time.Hour+3*time.Minute {
 				t.Fatalf("after %s: %s (%s), want the hold's end after a calm hour", after, now, now.Reason)
 			}
 		}
-
-		fail(time.Minute)
-		if now, _ := pass(10 * time.Minute); now.Stage != RolledBack || now.HeldForHealth {
-			t.Errorf("the third time: %s (%s), want a rollback", now, now.Reason)
+		hold()
+		if now, _ := again(); now.Stage != RolledBack || now.HeldForHealth {
+			t.Errorf("unwell again for the third time: %s (%s), want a rollback", now, now.Reason)
 		}
 	})
 }
@@ -95,8 +110,8 @@ func TestHoldForHealthEnds(t *testing.T) {
 func TestOperatorsAndHoldsForHealth(t *testing.T) {
 	held := func(t *testing.T) (Store, State) {
 		t.Helper()
-		c, s := canaryOf(t, divergence.NewMemoryLedger(), time.Now())
-		if _, _, err := c.holdForHealth(t.Context(), "p", s, Order{}); err != nil {
+		c, _ := canaryOf(t, divergence.NewMemoryLedger(), time.Now())
+		if _, _, err := c.holdForHealth(t.Context(), "p", Order{}); err != nil {
 			t.Fatal(err)
 		}
 		return c.store, state(t, c.store)

@@ -27,14 +27,12 @@ type Published struct {
 	Fingerprint string    `json:"fingerprint"`
 	Since       time.Time `json:"since"`
 	// Evidence has the sums of its history only; Evidence.Now is when it was read.
-	Evidence   gate.Evidence   `json:"evidence"`
-	Silent     int             `json:"silent,omitempty"` // instances
-	Gate       gate.Result     `json:"gate"`
-	Obstacles  []gate.Obstacle `json:"obstacles,omitempty"`
-	NoForecast string          `json:"no_forecast,omitempty"`
-	Never      bool            `json:"never,omitempty"` // waiting does not help
-	Alarm      gate.Alarm      `json:"alarm"`
-	Next       *Next           `json:"next,omitempty"`
+	Evidence  gate.Evidence `json:"evidence"`
+	Silent    int           `json:"silent,omitempty"` // instances
+	Gate      gate.Result   `json:"gate"`
+	Alarm     gate.Alarm    `json:"alarm"`
+	Next      *Next         `json:"next,omitempty"`
+	LostUntil time.Time     `json:"lost_until,omitzero"`
 	// Details are stored apart, because they grow with the history. nil leaves those of before.
 	Details *Details `json:"-"`
 }
@@ -52,8 +50,7 @@ func (a *Assessment) Publish(leader string) Published {
 		Policy: a.Spec.Policy, Leader: leader,
 		Version: a.State.Version, Fingerprint: a.State.Fingerprint, Since: a.State.Since,
 		Evidence: a.Evidence, Silent: len(a.Silent),
-		Gate: a.Gate, Obstacles: a.Gate.Obstacles, NoForecast: a.Gate.NoForecast, Never: a.Gate.Never,
-		Alarm: a.Alarm, Next: a.Next,
+		Gate: a.Gate, Alarm: a.Alarm, Next: a.Next, LostUntil: a.LostUntil,
 	}
 	p.Evidence.History = a.Evidence.History.Sum()
 	return p
@@ -62,16 +59,12 @@ func (a *Assessment) Publish(leader string) Published {
 // Of reports whether this was found of the evidence that a state has.
 func (p *Published) Of(s *State) bool { return p.Leader != "" && s.counts(p.Fingerprint, p.Since) }
 
-// Assessment returns the assessment in a state of the same evidence, which may be a later one: a
-// stage that was left has no alarm any more.
+// Assessment returns the assessment in a state of the same evidence.
 func (p *Published) Assessment(spec Spec, s State) Assessment {
 	a := Assessment{
-		Spec: spec, State: s, Evidence: p.Evidence, Gate: p.Gate, Alarm: p.Alarm, Next: p.Next,
+		Spec: spec, State: State{Version: p.Version}, Evidence: p.Evidence, Gate: p.Gate, Alarm: p.Alarm, Next: p.Next, LostUntil: p.LostUntil,
 		Origin: Origin{Leader: p.Leader, Details: p.Details, SilentThen: p.Silent},
 	}
-	a.Gate.Obstacles, a.Gate.NoForecast, a.Gate.Never = p.Obstacles, p.NoForecast, p.Never
-	if !s.Exposed() {
-		a.Alarm = gate.Alarm{}
-	}
+	a.MoveTo(s)
 	return a
 }

@@ -107,7 +107,7 @@ func meetsBurst(t *testing.T, readBefore bool, share float64, want Stage) {
 	time.Sleep(20 * time.Second)
 	ledger.fails = true
 	list, moves, err := c.Step(t.Context())
-	if err != nil || list[0].Gate.Verdict != gate.Insufficient {
+	if err != nil || list[0].Gate.Verdict != gate.Wait {
 		t.Fatalf("%v %v: want a history that cannot be read", list[0].Gate, err)
 	}
 	more, err := c.CheckTriggers(t.Context())

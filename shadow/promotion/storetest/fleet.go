@@ -130,9 +130,9 @@ func lease(s subject) {
 func published(s subject) {
 	s.heartbeat(promotion.Heartbeat{ID: "a", Leads: true})
 	now := s.heartbeat(promotion.Heartbeat{}).Now
-	of := func(by string, strikes int, d *promotion.Details) []promotion.Published {
+	of := func(by string, marker int, d *promotion.Details) []promotion.Published {
 		p := promotion.Published{Policy: policy, Leader: by, Fingerprint: "e1", Since: now, Details: d}
-		p.Gate.Strikes = strikes
+		p.Silent = marker
 		return []promotion.Published{p}
 	}
 
@@ -158,7 +158,7 @@ func published(s subject) {
 		// Results are in the order of the names.
 		found, err := s.Published(s.ctx(), []string{"unknown", policy}, true)
 		s.must(err)
-		if found[0].Leader != "" || found[1].Gate.Strikes != tt.want || (found[1].Details != nil) != (tt.want > 0) {
+		if found[0].Leader != "" || found[1].Silent != tt.want || (found[1].Details != nil) != (tt.want > 0) {
 			s.Errorf("after %d: %+v", n, found)
 		}
 	}
