@@ -50,3 +50,35 @@ func TestRawRatioAlarm(t *testing.T) {
 func rawAlarm(minutes []divergence.Minute) Alarm {
 	return windowOf(Config{}.WithDefaults(), Recent{Minutes: minutes, Now: time.Unix(60*1000, 0)}).rawRatios()
 }
+
+// What came every night while the candidate was in shadow is no alarm in its first night. Three times as much is.
+func TestUsualHoursAreNoRawAlarm(t *testing.T) {
+	const night, enforced = 60, 4 * minutesADay // minutes a night, and before the stage
+	alarmed := func(share int64) Level {
+		var minutes []divergence.Minute
+		for at := range int64(enforced + night) {
+			m := divergence.Minute{Unix: at}
+			denied := int64(0)
+			if at%minutesADay < night {
+				denied = 12
+				if at >= enforced {
+					denied = share
+				}
+			}
+			m.Tally[divergence.AgreeAllow] = 100 - denied
+			for k := range denied {
+				m.Count(divergence.NewlyDenied, uint64(k))
+			}
+			minutes = append(minutes, m)
+		}
+		return Alarms(Config{}.WithDefaults(), Recent{
+			Minutes: minutes, StageAt: time.Unix(60*enforced, 0), Now: time.Unix(60*(enforced+night), 0),
+		}).Level
+	}
+	if got := alarmed(12); got != Calm {
+		t.Errorf("as every night: level %d", got)
+	}
+	if got := alarmed(50); got != RollBack {
+		t.Errorf("half of the requests: level %d, want %d", got, RollBack)
+	}
+}

@@ -99,7 +99,7 @@ func drawConfig(t *rapid.T) gate.Config {
 		NewlyDenied:   threshold.Draw(t, "newly denied"),
 		NewlyAllowed:  threshold.Draw(t, "newly allowed"),
 		Soak:          time.Hour * time.Duration(rapid.SampledFrom([]int{1, 6, 48}).Draw(t, "soak")),
-		MinDenials:    rapid.SampledFrom([]int64{1, 20, 200}).Draw(t, "least denials"),
+		MinDenials:    rapid.SampledFrom([]int64{1, 5, 20}).Draw(t, "least denials"),
 		MinDeniedKeys: 20,
 	}.WithDefaults()
 }
@@ -159,7 +159,7 @@ func drawEvidence(t *rapid.T) gate.Evidence {
 	case 2:
 		e.NotWriting = []string{"a"}
 	case 3:
-		e.OtherEpoch = []string{"b"}
+		e.OtherFingerprint = []string{"b"}
 	}
 	return e
 }
@@ -168,14 +168,10 @@ func TestGateAgreesWithOracle(t *testing.T) {
 	verdicts := map[string]int{} // how far the draw reaches
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
-
 		g, o := gate.Assess(cfg, e), consult(cfg, e)
 		verdicts[o.verdict]++
 		for _, d := range o.compare(g) {
 			t.Error(d)
-		}
-		if !isSentence(g.Reason) {
-			t.Errorf("reason %q is no sentence", g.Reason)
 		}
 	})
 	t.Logf("verdicts %v", verdicts)

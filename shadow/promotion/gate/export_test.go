@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -50,40 +49,43 @@ func TriggersInWords() []string {
 // HarmScore is the score of harmed clients.
 var HarmScore = harmScore
 
-// Score is the score of blocks with weights, by a threshold.
-func Score(x, weights []float64, p0 float64) float64 {
-	s := unscored()
+// Score is the score of blocks, by a threshold.
+func Score(x, busy []float64, p0 float64) float64 {
+	var s score
 	for i := range x {
-		s.add(x[i], p0, weights[i])
+		s.add(x[i], p0, busy[i])
 	}
-	return s.value()
+	return s.mean()
 }
 
-// Mirror is the alarm and the evidence of the mirror for such blocks.
-func Mirror(x, weights []float64, p0 float64) (alarm, evidence float64) {
-	m := unmirrored()
+// Against is the regression score and the mirrored score of such blocks.
+func Against(x, busy []float64, p0 float64) (alarm, mirror float64) {
+	var r regression
+	var m mirrored
 	for i := range x {
-		m.add(x[i], p0, weights[i])
+		r.add(x[i], p0, busy[i])
+		m.add(x[i], p0, busy[i])
 	}
-	return m.alarm(), m.evidence()
+	return r.value(), m.mean()
 }
 
-// Bounds are the ends of the confidence sequence for blocks with denominators.
-func Bounds(x, weights []float64, denominators []int64, ratio float64) (lower, upper float64) {
-	var s stream
+// Bounds are the ends of the range for such blocks.
+func Bounds(x, busy []float64) (lower, upper float64) {
+	var s ratio
 	for i := range x {
-		s.blocks = append(s.blocks, block{ratio: x[i], taken: x[i], weight: weights[i], denominator: denominators[i]})
+		s.blocks = append(s.blocks, block{ratio: x[i], taken: x[i], busy: busy[i]})
 	}
-	s.against = s.blocks
-	return s.bounds(ratio)
+	s.against.blocks = s.blocks
+	l, u := s.bounds()
+	return *l, *u
 }
 
-// Weigh returns the weights of blocks by their denominators.
-func Weigh(denominators []int64) []float64 {
-	var w weights
+// Busy returns how busy blocks with denominators are.
+func Busy(denominators []int64) []float64 {
+	var b busyness
 	list := make([]float64, len(denominators))
 	for i, n := range denominators {
-		list[i] = w.next(n)
+		list[i] = b.next(n)
 	}
 	return list
 }
@@ -91,55 +93,33 @@ func Weigh(denominators []int64) []float64 {
 // Mark is what the gate says at an instant.
 type Mark struct {
 	Passes int  // for how many of the steps, from the first on
-	Struck bool // three strikes
-	Proven bool // the mirror's evidence suffices for a fail
-	Risen  bool // the mirror is at its alarm, for a candidate that is exposed all the time
+	Fails  bool // the verdict is fail
+	Risen  bool // the regression score is at its alarm, for a candidate that is exposed all the time
 }
 
 // Trace asks the gate at the end of every hour from the beginning of the evidence on. The steps
 // need ever more.
 func Trace(cfg Config, e Evidence, steps []Step) (marks []Mark) {
-	e.Denied = make([]int64, cfg.MinDeniedKeys)
-	end := judge(cfg, &e)
-	w := newWalk(end)
-	for at := end.since + minutesAnHour; at <= end.now; at += minutesAnHour {
-		w.advance(at)
-		marks = append(marks, w.at.mark(steps))
+	j := begin(cfg, &e)
+	for at := j.since + minutesAnHour; at <= e.Now.Unix()/60; at += minutesAnHour {
+		j.advance(at)
+		m := Mark{Fails: j.failure() != ""}
+		for i := range j.ratios {
+			m.Risen = m.Risen || j.ratios[i].against.regression.value() >= alarmAt
+		}
+		for _, e.Step = range steps {
+			if j.verdict().Verdict != Pass {
+				break
+			}
+			m.Passes++
+		}
+		marks = append(marks, m)
 	}
 	return marks
 }
 
-func (j *judgement) mark(steps []Step) (m Mark) {
-	m.Struck = j.strikes >= mostStrikes
-	for i := range j.streams {
-		mirror := &j.streams[i].mirror
-		m.Risen = m.Risen || mirror.alarm() >= alarmAt
-		m.Proven = m.Proven || mirror.evidence() >= enough && j.allHoursSeen()
-	}
-
-	for _, step := range steps {
-		if verdict := j.tersely().verdictFor(step); verdict != Pass {
-			break
-		}
-		m.Passes++
-	}
-	return m
-}
-
-// verdictFor returns the verdict for another step. The judgement stays as it is, because others go on with it.
-func (j *judgement) verdictFor(step Step) string {
-	other, e := *j, *j.evidence
-	e.Step, other.evidence = step, &e
-	other.needed = other.soak() * time.Duration(other.strikes+1)
-	verdict, _ := other.verdict()
-	return verdict
-}
-
-// ProtectedHarmOf asks the rule of protected keys alone: whether an hour is a strike, and its alarm.
-func ProtectedHarmOf(cfg Config, e *Evidence) (strike, alarm bool) {
+// ProtectedHarmOf asks the rule of protected keys alone: whether an hour keeps steps back, and its alarm.
+func ProtectedHarmOf(cfg Config, e *Evidence) (kept, alarm bool) {
 	j := judgement{cfg: cfg, evidence: e, now: e.Now.Unix() / 60, disturbance: &disturbance{}}
 	return len(j.protectedHours()) > 0, j.protectedAlarm().Level > Calm
 }
-
-// VerdictOf is the verdict of a candidate whose first obstacle is of a kind.
-func VerdictOf(kind ObstacleKind) string { return kind.subject().verdict }

@@ -26,7 +26,7 @@ type watch struct {
 
 func (c canary) watch(traffic *canaryTraffic, goodRate float64) *watch {
 	return &watch{
-		cfg: configured(c.p0, 0), minutes: c.evidence(traffic.rng, goodRate), from: traffic.unix / ticksAMinute,
+		cfg: configured(c.p0), minutes: c.evidence(traffic.rng, goodRate), from: traffic.unix / ticksAMinute,
 		score: referenceScore{p0: c.p0, counted: map[uint32]int64{}},
 	}
 }

@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ type judge struct {
 	stage protectStage
 	rule  string
 	hours []divergence.Hour // that are over
-	first int               // the minute of the first alarm, or in shadow of a strike
+	first int               // the minute of the first alarm, or in shadow of an hour that keeps steps back
 }
 
 // firstHarms returns the minutes of a day in which the rules first speak, by stage and rule.
@@ -117,8 +116,8 @@ func (j *judge) harms(look int64) bool {
 			cfg.Protect = append(cfg.Protect, c.name)
 		}
 	}
-	strike, alarm := gate.ProtectedHarmOf(cfg, &e)
-	return alarm || strike && j.stage.percent == 0
+	kept, alarm := gate.ProtectedHarmOf(cfg, &e)
+	return alarm || kept && j.stage.percent == 0
 }
 
 // hour returns the keys of an hour. Before the day the stage is shadow for all.
@@ -153,8 +152,8 @@ func (j *judge) lately() (keys divergence.ProtectedKeys) {
 	return keys
 }
 
-// What is said of the protected keys of sound candidates. testdata/protect.json has the results of many days, and docs/statistics.md
-// shows them. To make all of it again, in some minutes:
+// What is said of the protected keys of sound candidates. testdata/protect.json has the results of many days.
+// To make all of it again, in some minutes:
 //
 //	go test ./shadow/promotion/gate -run Protect -runs 200 -update -timeout 0
 
@@ -186,7 +185,7 @@ func TestProtectedKeysOfSoundCandidates(t *testing.T) {
 	holdResults(t, protectFile, clientSimulations(), 200)
 }
 
-// No sound candidate is rolled back on any of 200 days, and none has a strike.
+// No sound candidate is rolled back on any of 200 days, and none is kept back.
 func TestProtectedKeysOfSoundCandidatesRaiseNoAlarm(t *testing.T) {
 	results := readFile(t, protectFile)
 	for _, s := range clientSimulations() {
@@ -197,46 +196,4 @@ func TestProtectedKeysOfSoundCandidatesRaiseNoAlarm(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestProtectDocument holds the table of the document against the results.
-func TestProtectDocument(t *testing.T) {
-	text, err := os.ReadFile(statisticsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	document := replaceTable(t, string(text), "protected keys of sound candidates", harmTable(readFile(t, protectFile)))
-	if *update {
-		if err := os.WriteFile(statisticsFile, []byte(document), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if document != string(text) {
-		t.Errorf("a table of %s differs from %s: go test ./shadow/promotion/gate -run Protect -runs 200 -update", statisticsFile, protectFile)
-	}
-}
-
-// harmTable has a row for each rule and stage, and a column for each occasion, with a number for each pair if they differ.
-func harmTable(results map[string]outcomes) string {
-	var b table
-	head := []string{"rule", "stage"}
-	for _, o := range occasions {
-		head = append(head, string(o))
-	}
-	b.row(head...)
-
-	for _, rule := range protectRules {
-		for _, s := range protectStages {
-			cells := []string{rule, s.name}
-			for _, o := range occasions {
-				var days []string
-				for _, p := range soundPairs {
-					days = append(days, fmt.Sprint(results[clientName(o, p)+"/"+s.name+"/"+rule].Reached))
-				}
-				cells = append(cells, strings.Join(days, " / "))
-			}
-			b.row(cells...)
-		}
-	}
-	return b.String()
 }

@@ -40,49 +40,48 @@ func withProtected(keys divergence.ProtectedKeys) gate.Evidence {
 	return e
 }
 
-// One protected key that loses 5 % of its own and 20 requests in an hour is a strike, with its name in the sentence. Three fail. A key
-// that is not protected any more is none.
-func TestProtectedKeyIsAStrike(t *testing.T) {
-	tests := map[string]struct {
-		n    divergence.KeyTally
-		want int
-	}{
-		"all":       {allowed(30, 30), 1},
-		"the share": {allowed(400, 20), 1},
-		"less":      {allowed(401, 20), 0},
-		"few":       {allowed(19, 19), 0},
-	}
+// protectedOf returns the condition of protected keys.
+func protectedOf(t *testing.T, cfg gate.Config, e gate.Evidence) gate.Condition {
+	t.Helper()
+	return conditionOf(t, gate.Assess(cfg, e), "protected keys")
+}
 
+// One protected key that loses 5 % of its own and 20 requests in an hour keeps steps back for as long as the step has to have seen, with its
+// name in the sentence.
+func TestProtectedKeyKeepsStepsBack(t *testing.T) {
+	tests := map[string]struct {
+		n   divergence.KeyTally
+		met bool
+	}{
+		"all":       {allowed(30, 30), false},
+		"the share": {allowed(400, 20), false},
+		"less":      {allowed(401, 20), true},
+		"few":       {allowed(19, 19), true},
+	}
 	for name, test := range tests {
-		g := gate.Assess(protecting, withProtected(acme(test.n, none)))
-		if g.Strikes != test.want || (test.want == 1) != strings.Contains(g.Reason, "protected key acme lost") {
-			t.Errorf("%s: %d strikes: %s", name, g.Strikes, g.Reason)
+		if c := protectedOf(t, protecting, withProtected(acme(test.n, none))); c.Met != test.met || c.Met == strings.Contains(c.Reason, "acme") {
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 
-	e := withProtected(acme(allowed(30, 30), none))
-	first := e.History.Hours[0]
-	e.History.Hours = nil
-	for _, back := range []int64{50, 49, 0} {
-		h := first
-		h.Unix -= back
-		e.History.Hours = append(e.History.Hours, h)
-	}
-	g := gate.Assess(protecting, e)
-	if g.Verdict != gate.Fail || !strings.Contains(g.Reason, "protected key acme lost 30 of its 30 requests (100 %)") {
-		t.Errorf("three hours: %s: %s", g.Verdict, g.Reason)
-	}
-	if g := gate.Assess(gate.Config{}.WithDefaults(), e); g.Verdict != gate.Pass || g.Strikes != 0 {
-		t.Errorf("not protected any more: %d strikes, %s: %s", g.Strikes, g.Verdict, g.Reason)
+	for back, met := range map[int64]bool{46: false, 47: false, 48: true} {
+		e := withProtected(acme(allowed(30, 30), none))
+		e.History.Hours[0].Unix -= back
+		if c := protectedOf(t, protecting, e); c.Met != met {
+			t.Errorf("%d h ago: %+v", back+1, c)
+		}
+		if g := gate.Assess(gate.Config{}.WithDefaults(), e); g.Verdict != gate.Pass {
+			t.Errorf("not protected any more: %s: %s", g.Verdict, g.Reason)
+		}
 	}
 }
 
-// An hour that is not over may still become better: it is no strike yet.
-func TestOpenHourIsNoStrike(t *testing.T) {
+// An hour that is not over may still become better.
+func TestOpenHourKeepsNothingBack(t *testing.T) {
 	e := withProtected(acme(allowed(30, 30), none))
 	e.History.Hours[0].Unix++
-	if g := gate.Assess(protecting, e); g.Strikes != 0 {
-		t.Errorf("%d strikes: %s", g.Strikes, g.Reason)
+	if c := protectedOf(t, protecting, e); !c.Met {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -136,8 +135,8 @@ func TestProtectedKeysAreBounded(t *testing.T) {
 func TestShapesAreNoHarm(t *testing.T) {
 	crawling := tally(7200, 3600, 1800, 1800)
 	tests := map[string]struct {
-		before, hour  divergence.KeyTally
-		strike, alarm bool
+		before, hour divergence.KeyTally
+		kept, alarm  bool
 	}{
 		"as many are gained":                 {none, tally(200, 100, 50, 50), false, false},
 		"more are gained":                    {none, tally(200, 100, 20, 80), false, false},
@@ -150,12 +149,12 @@ func TestShapesAreNoHarm(t *testing.T) {
 	}
 
 	for name, test := range tests {
-		// In shadow the hour is a strike.
+		// In shadow the hour keeps steps back.
 		e := withProtected(acme(test.hour, none))
 		first := divergence.Hour{Unix: e.History.Hours[0].Unix - 1, Protected: acme(test.before, none)}
 		e.History.Hours = append([]divergence.Hour{first}, e.History.Hours...)
-		if strike, _ := gate.ProtectedHarmOf(protecting, &e); strike != test.strike {
-			t.Errorf("%s: a strike: %t, want %t", name, strike, test.strike)
+		if kept, _ := gate.ProtectedHarmOf(protecting, &e); kept != test.kept {
+			t.Errorf("%s: kept back: %t, want %t", name, kept, test.kept)
 		}
 
 		// An enforced candidate that does the same is rolled back.

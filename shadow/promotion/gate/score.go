@@ -32,9 +32,10 @@ const mostLog = 690
 //   - the logarithm is weighted by the hour's requests in units of a busy hour, where it falls without a bound, and where it
 //     grows by at most 1: see weight.
 //
-// So the logarithm is concave in x and proportional to the requests. By Jensen's inequality, and whatever the traffic, no score
-// is above 1 while the ratio of all requests is at the threshold or above. A candidate that is below it only by chance
-// reaches 400 with a probability of at most 1/400 (Ville's inequality), however often one looks.
+// So the logarithm is concave in x and proportional to the requests. By Jensen's inequality no score is above 1 while the
+// ratio of all requests is at the threshold or above, whatever the traffic, as long as a busy hour has as many requests as
+// before. A candidate that is below it only by chance reaches 400 with a probability of at most 1/400 (Ville's
+// inequality), however often one looks.
 type score struct{ product }
 
 // add bets on one more hour, of n busy hours.

@@ -11,7 +11,7 @@ type Point struct {
 	// At is when the hour ends, or the instant judged.
 	At time.Time `json:"at"`
 	// Ratios are those of the hour, nil without a denominator; Scores are those of the
-	// blocks that were closed by then. Both are in the order of divergence.AllRatios.
+	// blocks that were closed by then, 0 of a ratio that is not judged. Both are in the order of divergence.AllRatios.
 	Ratios [len(divergence.AllRatios)]*float64 `json:"ratios"`
 	Scores [len(divergence.AllRatios)]float64  `json:"scores"`
 }
@@ -28,7 +28,10 @@ func Series(cfg Config, e Evidence) []Point {
 		tally := recent(j.minutes, from*minutesAnHour)
 		p := Point{At: atMinute(to)}
 		for i := range j.ratios {
-			p.Ratios[i], p.Scores[i] = j.ratios[i].of.Value(tally), j.ratios[i].score.mean()
+			s := &j.ratios[i]
+			if p.Ratios[i] = s.of.Value(tally); s.judged() {
+				p.Scores[i] = s.score.mean()
+			}
 		}
 		points = append(points, p)
 	}

@@ -10,29 +10,33 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// What simulations say of the gate and of the trigger. testdata/statistics.json has
-// the results of many runs, docs/statistics.md shows them, and every test repeats
-// the first runs and wants the same again. To make all of it again:
+// What simulations say of the gate and of the triggers. testdata has the results of many runs, docs/gate.md shows them, and every
+// test repeats the first runs and wants the same again. To make all of it again, in about half an hour:
 //
-//	go test ./shadow/promotion/gate -run Statistics -runs 200 -update
+//	go test ./shadow/promotion/gate -run 'Simulat|Document' -runs 300 -update -timeout 0
 
 var (
 	runs   = flag.Int("runs", 1, "how many runs of each simulation to make")
-	update = flag.Bool("update", false, "write testdata/statistics.json and docs/statistics.md")
+	update = flag.Bool("update", false, "write the results to testdata and the tables to docs/gate.md")
 	cells  = flag.String("cells", "", "make only the simulations whose names match")
 )
 
 const (
-	resultsFile    = "testdata/statistics.json"
-	statisticsFile = "../../../docs/statistics.md"
+	resultsFile  = "testdata/statistics.json"
+	documentFile = "../../../docs/gate.md"
+)
+
+// never is the outcome of a run in which something does not happen, unasked that of one in which the question does not arise: it
+// counts in no share.
+const (
+	never   = -1
+	unasked = -2
 )
 
 // repeated are the most runs whose outcomes are kept one by one.
@@ -83,43 +87,27 @@ type simulated struct {
 
 var (
 	thresholds      = []float64{0.001, 0.02}
-	falseRates      = []float64{1, 1.5, 2}
-	soundRates      = []float64{0.2, 0.05}
-	gateRules       = []string{"evidence", "evidence72", "trailing", "quiet"}
 	percents        = []float64{1, 10}
 	falseAlarmRates = []float64{0.2, 1}
 	regressions     = []float64{2, 5, 20, 100}
 	fewClients      = []int{10, 30, 100, 300}
 )
 
+// configured returns the gate's configuration for a threshold of what clients lose.
+func configured(p0 float64) gate.Config {
+	return gate.Config{Divergence: p0, NewlyDenied: p0}.WithDefaults()
+}
+
 // clientsOf is how many clients a canary has, unless it has few.
 func clientsOf(percent float64) int { return int(1000 * percent) }
 
-func simulations() (list []simulated) {
+func canarySimulations() (list []simulated) {
 	for _, p0 := range thresholds {
-		for _, times := range slices.Concat(falseRates, soundRates) {
-			for _, s := range scenarios {
-				list = append(list,
-					candidate{s, p0, times, false}.simulated(),
-					candidate{s, p0, times, true}.simulated())
-			}
-		}
-
 		for _, percent := range percents {
 			list = append(list, simulatedCanaries(p0, percent)...)
 		}
 	}
 	return list
-}
-
-func (c candidate) simulated() simulated {
-	return simulated{c.name(), gateRules, func(run int) []int {
-		m := c.simulate(run)
-		return []int{
-			byEvidence(m, configured(c.p0, 48*time.Hour)), byEvidence(m, configured(c.p0, 72*time.Hour)),
-			byTrailingRatio(m, c.p0), byQuietBuckets(m, c.p0),
-		}
-	}}
 }
 
 func falseAlarms(p0, percent, times float64, t trouble) string {
@@ -192,11 +180,6 @@ func simulateAll(list []simulated, runs int) map[string]outcomes {
 	return results
 }
 
-func readResults(t *testing.T) map[string]outcomes {
-	t.Helper()
-	return readFile(t, resultsFile)
-}
-
 func readFile(t *testing.T, file string) (results map[string]outcomes) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -228,7 +211,7 @@ func writeResults(t *testing.T, file string, results map[string]outcomes) {
 	}
 }
 
-func TestStatistics(t *testing.T) { holdResults(t, resultsFile, simulations(), 60) }
+func TestSimulatedCanaries(t *testing.T) { holdResults(t, resultsFile, canarySimulations(), 60) }
 
 // holdResults says that the results in a file are those of the code as it is: the first runs come out the
 // same. With -update it writes the file, of a least number of runs.
@@ -241,7 +224,10 @@ func holdResults(t *testing.T, file string, list []simulated, least int) {
 	some := regexp.MustCompile(*cells)
 	got := simulateAll(slices.DeleteFunc(list, func(s simulated) bool { return !some.MatchString(s.name) }), *runs)
 	if *update {
-		results := readFile(t, file)
+		results := map[string]outcomes{}
+		if *cells != "" {
+			results = readFile(t, file)
+		}
 		maps.Copy(results, got)
 		writeResults(t, file, results)
 	}
@@ -260,97 +246,35 @@ func holdResults(t *testing.T, file string, list []simulated, least int) {
 	}
 }
 
-// TestStatisticsDocument holds the tables of the document against the results.
-func TestStatisticsDocument(t *testing.T) {
-	text, err := os.ReadFile(statisticsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	results, document := readResults(t), string(text)
-	for name, table := range map[string]string{
-		"false promotions at 0.1 %": falseTable(results, 0.001),
-		"false promotions at 2 %":   falseTable(results, 0.02),
-		"power at 0.1 %":            powerTable(results, 0.001),
-		"power at 2 %":              powerTable(results, 0.02),
-		"false alarms":              alarmTable(results),
-		"delays":                    delayTable(results),
-		"few clients":               clientTable(results),
-	} {
-		document = replaceTable(t, document, name, table)
-	}
-
-	if *update {
-		if err := os.WriteFile(statisticsFile, []byte(document), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if document != string(text) {
-		t.Errorf("the tables of %s differ from %s: go test ./shadow/promotion/gate -run Statistics -runs 200 -update",
-			statisticsFile, resultsFile)
-	}
+// slowest are the most seconds, in the median, in which all triggers find a
+// regression to 20 times the threshold in a canary of 10 %, by its clients. 30 clients
+// are few: without the 3 that it hits most half of the requests are left, and that is
+// only now and then ten times a threshold of 0.1 %.
+var slowest = map[float64]map[int]int{
+	0.001: {30: 90, 100: 30, 10_000: 30},
+	0.02:  {30: 30, 100: 30, 10_000: 30},
 }
 
-// The numbers of the triggers that the document names are those of the code.
-func TestStatisticsDocumentNamesTheTriggers(t *testing.T) {
-	text, err := os.ReadFile(statisticsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range gate.TriggersInWords() {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%s does not say %q", statisticsFile, want)
+func TestSimulatedDelays(t *testing.T) {
+	results := readFile(t, resultsFile)
+	bounded := func(name string, most int) {
+		t.Helper()
+		if o := results[name]; !(o.Median > 0 && o.Median <= most) {
+			t.Errorf("%s: found after %d s, want %d at most", name, o.Median, most)
 		}
 	}
-}
-
-// mostPromoted are bounds in percent, by the true rate over the threshold: the promise of the
-// score where differences come evenly, and for bursts the result of an earlier simulation of
-// the same rule.
-var mostPromoted = map[float64]map[string]float64{
-	1:   {"iid": 1, "peak": 1, "batch": 1, "burst10": 1, "burst60": 7, "rare30": 13},
-	1.5: {"burst60": 2, "rare30": 7},
-	2:   {"burst60": 0.5, "rare30": 4},
-}
-
-func TestStatisticsHoldOfFalsePromotions(t *testing.T) {
-	results := readResults(t)
-
-	for _, p0 := range thresholds {
-		for times, most := range mostPromoted {
-			for _, s := range scenarios {
-				for _, lonely := range []bool{false, true} {
-					name := candidate{s, p0, times, lonely}.name() + "/evidence"
-					if o := results[name]; !(o.share() <= o.atMost(most[s.name])) {
-						t.Errorf("%s: %.1f %% promoted, want at most %.1f", name, o.share(), o.atMost(most[s.name]))
-					}
-				}
-			}
+	for p0, byClients := range slowest {
+		for clients, most := range byClients {
+			bounded(delays(p0, 10, 20, clients)+"/all", most)
 		}
-	}
-}
-
-// A candidate at a fifth of the threshold passes within three days, and in every traffic within
-// a fortnight, nightly batches included.
-func TestStatisticsHoldOfPower(t *testing.T) {
-	results := readResults(t)
-	for _, p0 := range thresholds {
-		name := candidate{scenarios[0], p0, 0.2, false}.name() + "/evidence"
-		if o := results[name]; !(o.P95 > 0 && o.P95 <= 72*hour) {
-			t.Errorf("%s: %.1f %% promoted, 95 %% of all after %d minutes, want within 72 h", name, o.share(), o.P95)
-		}
-		for _, s := range scenarios {
-			name := candidate{s, p0, 0.2, false}.name() + "/evidence72"
-			if o := results[name]; o.share() < 95 {
-				t.Errorf("%s: %.1f %% promoted, want at least 95", name, o.share())
-			}
-		}
+		bounded(delays(p0, 10, 20, clientsOf(10))+"/harmed", 30)
 	}
 }
 
 // No sound candidate is rolled back on any of 60 days, and none that is at its
 // threshold.
-func TestStatisticsHoldOfFalseAlarms(t *testing.T) {
-	results := readResults(t)
+func TestSimulatedFalseAlarms(t *testing.T) {
+	results := readFile(t, resultsFile)
 
 	for _, p0 := range thresholds {
 		for _, percent := range percents {

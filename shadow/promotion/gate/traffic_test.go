@@ -1,261 +1,401 @@
 package gate_test
 
 import (
-	"math"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Simulated migrations by the hour, in traffic of other kinds than the six scenarios: loads of
-// offices and of evenings, harm that follows the load, clients that come in clusters and in sessions,
-// weekends, weekly jobs, and a candidate that becomes worse.
+// What the gate says in all kinds of traffic, and of small services.
 
-const (
-	simulatedHours = simulatedDays * 24
-	anHour         = volume * hour // requests, on average
-	weekHours      = 7 * 24
+const trafficFile = "testdata/traffic.json"
+
+// steps are those of a migration, with what each needs.
+var steps = []gate.Step{{Name: "canary 10 %", Percent: 10}, {Name: "canary 50 %", Percent: 50}, {Name: "promoted", Percent: 100}}
+
+var (
+	trafficRates = []float64{0.2, 0.5, 1, 2, 5}
+	// The rules of a migration: the first minute of a pass for each step; of a fail; of the regression score's alarm for a
+	// candidate that is exposed from the beginning.
+	trafficRules = []string{"to10", "to50", "to100", "fail", "alarm"}
+	// The rules after a candidate became worse: minutes until there is no pass any more, and until the alarm.
+	worseRules = []string{"lost", "alarm"}
 )
 
-// model is a kind of traffic: how many requests an hour of the week has, relative to others, and how
-// the newly denied ones lie in time.
-type model struct {
-	name string
-	load func(hourOfWeek int) float64
-	harm func(f *fortnight, rate float64)
+const halfAYear = 180 * 24 // hours
+
+func trafficName(m model, length int, times float64) string {
+	return fmt.Sprintf("%d/%g/%s", length/24, times, m.name)
 }
 
-var models = []model{
-	{"office hours", office, even(func(int) float64 { return 1 })},
-	{"by load", office, even(office)},
-	{"evening peak", evening, even(hours(20, 22))},
-	{"clusters", sine, clusters{aDay: 24, tail: 1.3, most: 300, length: 1}.harm},
-	{"clusters of 2 h", sine, clusters{aDay: 6, tail: 1.3, most: 100, length: 2}.harm},
-	{"clusters by load", office, clusters{aDay: 6, tail: 1.5, most: 100, length: 1, byLoad: 0.5}.harm},
-	{"one a day", sine, clusters{aDay: 1, tail: 3, most: 10, length: 0.5}.harm},
-	{"sessions", sine, sessions},
-	{"weekend", sine, even(weekend)},
-	{"weekly batch", sine, even(sundayNight)},
-	{"nightly hour", sine, even(func(h int) float64 { return 0.005 + 0.995*hours(2, 3)(h) })},
-	{"rising", sine, rising},
-}
+func worseName(m model, times float64) string { return fmt.Sprintf("to %g/%s", times, m.name) }
 
-// sine is the load of the scenarios: half in the night, half as much again at 14:00.
-func sine(h int) float64 { return 1 + 0.5*math.Sin(2*math.Pi*float64(h%24-8)/24) }
-
-// office is the load of a service for offices: a tenth in the morning and the evening, a fiftieth in
-// the night, and on weekends a twentieth of all that.
-func office(h int) float64 {
-	load := 0.02 + 0.08*hours(6, 22)(h) + 0.9*hours(8, 18)(h)
-	return load * (1 - 0.95*weekend(h))
-}
-
-// evening is the load of a service for consumers: most at 20:00, over four times that of the morning.
-func evening(h int) float64 {
-	away := math.Abs(math.Remainder(float64(h%24-20), 24))
-	return 0.25 + 0.75*math.Exp(-away*away/18)
-}
-
-// hours is 1 in the hours of the day from one to another, which is not included.
-func hours(from, to int) func(h int) float64 {
-	return func(h int) float64 {
-		if from <= h%24 && h%24 < to {
-			return 1
+func trafficSimulations() (list []simulated) {
+	cfg := configured(0.02)
+	for _, m := range models {
+		for _, times := range trafficRates {
+			list = append(list, simulated{trafficName(m, fortnight, times), trafficRules, func(run int) []int {
+				return firsts(gate.Trace(cfg, m.draw(run, fortnight, times*0.02), steps))
+			}})
 		}
-		return 0
-	}
-}
-
-func weekend(h int) float64 {
-	if h%weekHours >= 5*24 {
-		return 1
-	}
-	return 0
-}
-
-func sundayNight(h int) float64 {
-	if h%weekHours >= 6*24 {
-		return 0.02 + 0.98*hours(2, 6)(h)
-	}
-	return 0.02
-}
-
-// fortnight is a migration that is being drawn.
-type fortnight struct {
-	rng     *rand.Rand
-	since   int                     // hour of the week
-	allowed [simulatedHours]float64 // requests that the authoritative allows
-	newly   [simulatedHours]float64 // of these the candidate denies
-	clients [simulatedHours]int     // that are newly denied
-}
-
-// draw returns a fortnight of the model with a rate of newly denied, as evidence by the hour.
-func (m model) draw(rng *rand.Rand, rate float64) gate.Evidence {
-	f := &fortnight{rng: rng, since: rng.IntN(weekHours)}
-	sum := 0.0
-	for h := range f.allowed {
-		f.allowed[h] = m.load((f.since + h) % weekHours)
-		sum += f.allowed[h]
-	}
-	for h := range f.allowed {
-		f.allowed[h] = math.Round(f.allowed[h] * anHour * simulatedHours / sum * (1 - 1.0/deniedOne))
-	}
-
-	m.harm(f, rate)
-	return f.evidence()
-}
-
-func (f *fortnight) evidence() gate.Evidence {
-	first := mondayMinute + int64(f.since)*hour
-	e := evidenceOf(first, simulatedHours*hour)
-	for h, allowed := range f.allowed {
-		minute := divergence.Minute{Unix: first + int64(h)*hour}
-		newly := int64(min(f.newly[h], allowed))
-		minute.Tally[divergence.AgreeAllow] = int64(allowed) - newly
-		minute.Tally[divergence.AgreeDeny] = max(1, int64(allowed)/(deniedOne-1))
-		minute.Tally[divergence.NewlyDenied] = newly
-
-		for i := range min(f.clients[h], 3) {
-			minute.Keys[divergence.OfAllows].Add(uint64(i + 1))
-			minute.Keys[divergence.OfComparisons].Add(uint64(i + 1))
+		for _, times := range []float64{2, 5} {
+			list = append(list, simulated{worseName(m, times), worseRules, func(run int) []int { return m.worsens(run, times) }})
 		}
-		e.History.Minutes = append(e.History.Minutes, minute)
 	}
+	for _, s := range services {
+		list = append(list, simulated{s.name, []string{"canary", "promoted"}, s.passes})
+	}
+	return list
+}
+
+// longSimulations take half a year each.
+func longSimulations() (list []simulated) {
+	for _, m := range models {
+		list = append(list, simulated{trafficName(m, halfAYear, 1), trafficRules, func(run int) []int {
+			return firsts(gate.Trace(configured(0.02), m.draw(run, halfAYear, 0.02), steps))
+		}})
+	}
+	return list
+}
+
+// firsts returns the minute of the first hour in which each of the rules is met.
+func firsts(marks []gate.Mark) []int {
+	first := []int{never, never, never, never, never}
+	for i, m := range marks {
+		for rule, met := range []bool{m.Passes >= 1, m.Passes >= 2, m.Passes >= 3, m.Fails, m.Risen} {
+			if met && first[rule] == never {
+				first[rule] = (i + 1) * hour
+			}
+		}
+	}
+	return first
+}
+
+// worsens returns what comes of a candidate that is at a fifth of its threshold for 14 days, and then at
+// another rate for 14 days. Where it does not pass at the end of the first, or has had an alarm, nothing is asked.
+func (m model) worsens(run int, times float64) []int {
+	e := joined(m.draw(run, fortnight, 0.2*0.02), m.draw(run, fortnight, times*0.02))
+	marks := gate.Trace(configured(0.02), e, steps)
+	before, after := marks[:fortnight], marks[fortnight:]
+
+	lost, alarm := never, never
+	for i, mark := range after {
+		if mark.Passes < 2 && lost == never {
+			lost = (i + 1) * hour
+		}
+		if mark.Risen && alarm == never {
+			alarm = (i + 1) * hour
+		}
+	}
+	if before[fortnight-1].Passes < 2 {
+		lost = unasked
+	}
+	if firsts(before)[4] != never {
+		alarm = unasked
+	}
+	return []int{lost, alarm}
+}
+
+// joined puts later evidence behind earlier one, as if it had come then.
+func joined(e, later gate.Evidence) gate.Evidence {
+	end := e.Now.Unix() / 60
+	ahead := end - later.Since.Unix()/60
+	for _, m := range later.History.Minutes {
+		m.Unix += ahead
+		e.History.Minutes = append(e.History.Minutes, m)
+	}
+	e.Now = e.Now.Add(later.Now.Sub(later.Since))
+	e.History.Live = []divergence.Span{{From: e.History.Live[0].From, To: e.Now.Unix() / 60}}
 	return e
 }
 
-// evidenceOf returns evidence without traffic from a minute on.
-func evidenceOf(since int64, minutes int) gate.Evidence {
-	end := since + int64(minutes)
-	e := gate.Evidence{Since: time.Unix(60*since, 0), Now: time.Unix(60*end, 0), Live: 2}
-	e.History.Live = []divergence.Span{{From: since, To: end}}
-	e.History.Distinct[divergence.KeysDenied] = 100
-	return e
+// service is a small one whose candidate never differs: requests a minute, the share that is denied, of how many clients, and whether it
+// has no instance from 22:00 to 06:00.
+type service struct {
+	name           string
+	aMinute, share float64
+	clients        int
+	sleeps         bool
 }
 
-// scatter adds newly denied requests of an hour, each of another client.
-func (f *fortnight) scatter(h int, mean float64) {
-	n := float64(poisson(f.rng, mean))
-	f.newly[h] += n
-	f.clients[h] += int(min(n, 3))
+var services = []service{
+	{"1 request/min, 1 % denied, 200 clients", 1, 0.01, 200, false},
+	{"1 request/min, 1 % denied, 20 clients", 1, 0.01, 20, false},
+	{"1 request/min, 10 % denied, 20 clients", 1, 0.1, 20, false},
+	{"10 requests/min, 0.1 % denied, 200 clients", 10, 0.001, 200, false},
+	{"10 requests/min, 1 % denied, 20 clients", 10, 0.01, 20, false},
+	{"100 requests/min, 1 % denied, 200 clients", 100, 0.01, 200, false},
+	{"10 requests/min, 10 % denied, 20 clients, asleep at night", 10, 0.1, 20, true},
 }
 
-// even spreads the newly denied over the hours of the week in proportion to a weight, independently.
-func even(weight func(hourOfWeek int) float64) func(*fortnight, float64) {
-	return func(f *fortnight, rate float64) {
-		f.spread(rate, func(h int) float64 { return weight((f.since + h) % weekHours) })
-	}
-}
-
-// rising is a candidate that becomes worse: from none to twice the rate.
-func rising(f *fortnight, rate float64) { f.spread(rate, func(h int) float64 { return float64(h) }) }
-
-// spread gives each hour a ratio in proportion to a weight, at most 90 %, so that the whole has the rate.
-func (f *fortnight) spread(rate float64, weight func(h int) float64) {
-	all, weighed := 0.0, 0.0
-	for h, n := range f.allowed {
-		all += n
-		weighed += n * weight(h)
-	}
-	for h, n := range f.allowed {
-		f.scatter(h, n*min(0.9, rate*all/weighed*weight(h)))
-	}
-}
-
-// clusters are clients that the candidate denies for a while: a Neyman-Scott process. Sizes have a Pareto tail.
-type clusters struct {
-	aDay   float64
-	tail   float64 // exponent of the sizes
-	most   float64 // size, in times the least
-	length float64 // in hours, on average; log-normal
-	byLoad float64 // beginnings are in proportion to the load to the power of 1 + byLoad
-}
-
-// scattered is the share of newly denied requests that are in no cluster.
-const scattered = 0.05
-
-func (c clusters) harm(f *fortnight, rate float64) {
-	all, begins := 0.0, 0.0
-	for _, n := range f.allowed {
-		all += n
-		begins += math.Pow(n, 1+c.byLoad)
-	}
-	mean := (1 - scattered) * rate * all / (c.aDay * simulatedDays)
-
-	for h, n := range f.allowed {
-		f.scatter(h, scattered*rate*n)
-		for range poisson(f.rng, c.aDay*simulatedDays*math.Pow(n, 1+c.byLoad)/begins) {
-			f.cluster(h, mean*pareto(f.rng, c.tail, c.most), c.length*logNormal(f.rng, episodeSigma))
-		}
-	}
-}
-
-// cluster adds one that begins somewhere in an hour. It takes at most half of an hour's requests; a larger
-// one lasts longer.
-func (f *fortnight) cluster(h int, size, length float64) {
-	hourly := size / max(length, 0.05)
-	for share := 1 - f.rng.Float64(); h < simulatedHours && size > 0; h++ {
-		take := min(size, hourly*share, f.allowed[h]/2)
-		f.newly[h] += float64(poisson(f.rng, take))
-		f.clients[h]++
-		size, share = size-take, 1
-	}
-}
-
-// pareto draws a number from 1 to most with a tail, divided by their mean.
-func pareto(rng *rand.Rand, tail, most float64) float64 {
-	cut := 1 - math.Pow(most, -tail)
-	mean := tail / (tail - 1) * (1 - math.Pow(most, 1-tail)) / cut
-	return math.Pow(1-cut*rng.Float64(), -1/tail) / mean
-}
-
-// sessions are six of 300 clients of very different sizes, of whose requests a share is denied while
-// they are there: 4 hours on average, with 12 hours between.
-func sessions(f *fortnight, rate float64) {
-	var sizes [300]float64
-	for i := range sizes {
-		sizes[i] = pareto(f.rng, 1.1, 1000)
-	}
-
-	var active [simulatedHours]float64
-	all, sum := 0.0, 0.0
-	for range 6 {
-		size := sizes[f.rng.IntN(len(sizes))]
-		f.eachActive(func(h int) {
-			active[h] += size * f.allowed[h]
-			sum += size * f.allowed[h]
-			f.clients[h]++
-		})
-	}
-	for _, n := range f.allowed {
-		all += n
-	}
-
-	for h := range active {
-		if sum > 0 {
-			f.newly[h] = float64(poisson(f.rng, min(rate*all*active[h]/sum, 0.9*f.allowed[h])))
-		}
-	}
-}
-
-// eachActive calls a function with the hours in which a client is there.
-func (f *fortnight) eachActive(do func(h int)) {
-	const on, off = 4, 12
-	there := f.rng.IntN(on+off) < on
-	left := 0.0
-	for h := range simulatedHours {
-		if there {
-			do(h)
-		}
-		if left--; left > 0 {
+// passes returns the minutes to a canary of 1 % and to all keys, within 31 days.
+func (s service) passes(run int) []int {
+	rng := seeded(s.name, run)
+	first := mondayMinute + rng.Int64N(7*day)/hour*hour
+	const length = 31 * day
+	e := evidenceOf(first, length)
+	e.History.Live = nil
+	known := make([]bool, s.clients)
+	zipf := rand.NewZipf(rng, 1.6, 1, uint64(s.clients-1))
+	e.Denied = []int64{}
+	for at := first; at < first+length; at++ {
+		clock := at % day
+		if s.sleeps && (clock < 6*hour || clock >= 22*hour) {
 			continue
 		}
-		if there = !there; there {
-			left = on * f.rng.ExpFloat64()
+		if n := len(e.History.Live); n > 0 && e.History.Live[n-1].To == at {
+			e.History.Live[n-1].To++
 		} else {
-			left = off * f.rng.ExpFloat64()
+			e.History.Live = append(e.History.Live, divergence.Span{From: at, To: at + 1})
+		}
+		m := divergence.Minute{Unix: at}
+		for range poisson(rng, s.aMinute*sine(int(clock/hour))) {
+			if rng.Float64() >= s.share {
+				m.Tally[divergence.AgreeAllow]++
+				continue
+			}
+			m.Tally[divergence.AgreeDeny]++
+			if client := zipf.Uint64(); !known[client] {
+				known[client] = true
+				e.Denied = append(e.Denied, at)
+			}
+		}
+		if m.Tally.Comparisons() > 0 {
+			e.History.Minutes = append(e.History.Minutes, m)
 		}
 	}
+
+	out := []int{never, never}
+	all := slices.Insert(slices.Clone(steps), 0, gate.Step{Name: "canary 1 %", Percent: 1})
+	taken := gate.Walk(configured(0.02), e, all, time.Hour)
+	for i, at := range map[int]int{0: 0, 1: len(all) - 1} {
+		if len(taken) > at {
+			out[i] = int(taken[at].Unix()/60 - first)
+		}
+	}
+	return out
+}
+
+// The results are those of the code as it is. A run without -runs repeats one run of each.
+func TestSimulatedTraffic(t *testing.T) { holdResults(t, trafficFile, trafficSimulations(), 100) }
+
+func TestSimulatedHalfYears(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a year each")
+	}
+	holdResults(t, "testdata/long.json", longSimulations(), 30)
+}
+
+// promised are the most that may be promoted at the threshold to all keys and to the first step, and the least at a fifth, in percent.
+func (m model) promised() (all, first, fifth float64) {
+	switch {
+	case m.rare:
+		return 100, 100, 85
+	case strings.HasPrefix(m.name, "rare"):
+		return 20, 20, 95
+	case strings.Contains(m.name, "clusters") || m.name == "retry storms":
+		return 10, 10, 95
+	}
+	return 5, 100, 95
+}
+
+func TestSimulatedTrafficHolds(t *testing.T) {
+	results := readFile(t, trafficFile)
+	for _, m := range models {
+		all, first, fifth := m.promised()
+		at := func(times float64, rule string) outcomes { return results[trafficName(m, fortnight, times)+"/"+rule] }
+		if o := at(1, "to100"); o.Runs < 100 || o.share() > o.atMost(all) {
+			t.Errorf("%s at the threshold: %.1f %% of %d promoted to all keys, want at most %g", m.name, o.share(), o.Runs, all)
+		}
+		if o := at(1, "to10"); o.share() > o.atMost(first) {
+			t.Errorf("%s at the threshold: %.1f %% promoted to the first step, want at most %g", m.name, o.share(), first)
+		}
+		if o := at(0.2, "to100"); 100-o.share() > o.atMost(100-fifth) {
+			t.Errorf("%s at a fifth: %.1f %% promoted to all keys, want at least %g", m.name, o.share(), fifth)
+		}
+		if o := at(0.2, "fail"); o.share() > o.atMost(10) {
+			t.Errorf("%s at a fifth: %.1f %% fail, want at most 10", m.name, o.share())
+		}
+	}
+	for name, days := range map[string]int{services[0].name: 3, services[len(services)-1].name: 4} {
+		if o := results[name+"/canary"]; o.Median == never || o.Median > days*day {
+			t.Errorf("%s: a canary after %d h in the median, want %d days", name, o.Median/hour, days)
+		}
+	}
+}
+
+// An exposed regression is found within hours in the median.
+func TestSimulatedRegressions(t *testing.T) {
+	results := readFile(t, trafficFile)
+	for _, name := range []string{"even", "clusters", "bursts of 1 h"} {
+		for times, most := range map[float64]int{2: 130, 5: 36} {
+			if o := results[worseName(model{name: name}, times)+"/alarm"]; o.Median == never || o.Median > most*hour {
+				t.Errorf("%s, to %g x: the alarm comes after %d h, want %d", name, times, o.Median/hour, most)
+			}
+		}
+	}
+}
+
+// Asking every minute passes nothing that asking every hour does not: scores change when a block ends.
+func TestAskingOftenChangesNothing(t *testing.T) {
+	cfg := configured(0.02)
+	for _, m := range []model{models[0], models[8], models[11]} {
+		e := m.draw(1, 80, 0.2*0.02)
+		hourly := gate.Walk(cfg, e, steps[:1], 0)
+		if len(hourly) == 0 {
+			t.Fatalf("%s: never passes", m.name)
+		}
+		until := hourly[0]
+		for at := until.Add(-time.Hour); at.Before(until); at = at.Add(time.Minute) {
+			e.Step, e.Now = steps[0], at
+			if g := gate.Assess(cfg, e); g.Verdict == gate.Pass {
+				t.Errorf("%s: passes at %s, asked by the hour at %s", m.name, at, until)
+				break
+			}
+		}
+	}
+}
+
+// TestDocument holds the tables of the document against the results.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile(documentFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traffic, alarms := readFile(t, trafficFile), readFile(t, resultsFile)
+	document := string(text)
+	for name, table := range map[string]string{
+		"simulated traffic":    promotedTable(traffic, readFile(t, "testdata/long.json")),
+		"simulated services":   serviceTable(traffic),
+		"simulated regression": worseTable(traffic),
+		"simulated delays":     delayTable(alarms),
+	} {
+		document = replaceTable(t, document, name, table)
+	}
+	if *update {
+		if err := os.WriteFile(documentFile, []byte(document), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if document != string(text) {
+		t.Errorf("the tables of %s are not those of the results: run this test with -update", documentFile)
+	}
+}
+
+// replaceTable puts a table after the comment that names it, in place of the lines
+// of the one that is there.
+func replaceTable(t *testing.T, document, name, table string) string {
+	t.Helper()
+	mark := "<!-- " + name + " -->\n"
+	before, after, found := strings.Cut(document, mark)
+	if !found {
+		t.Fatalf("%s has no place for the table %q", documentFile, name)
+	}
+	for strings.HasPrefix(after, "|") {
+		_, after, _ = strings.Cut(after, "\n")
+	}
+	return before + mark + table + after
+}
+
+// table writes rows in Markdown, the first one as the head.
+type table struct{ strings.Builder }
+
+func (b *table) row(cells ...string) {
+	head := b.Len() == 0
+	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+	if head {
+		b.WriteString(strings.Repeat("|---", len(cells)) + "|\n")
+	}
+}
+
+// promotedTable has the percentage promoted to 10 %, 50 % and all of the keys, by the true rate.
+func promotedTable(results, long map[string]outcomes) string {
+	var b table
+	b.row("traffic", "0.2 x", "hours", "`fail`", "0.5 x", "1 x", "1 x, 180 days", "2 x")
+	for _, m := range models {
+		three := func(results map[string]outcomes, length int, times float64) string {
+			name := trafficName(m, length, times)
+			return fmt.Sprintf("%.3g / %.3g / %.3g", results[name+"/to10"].share(), results[name+"/to50"].share(), results[name+"/to100"].share())
+		}
+		fifth := trafficName(m, fortnight, 0.2)
+		b.row(m.name, three(results, fortnight, 0.2),
+			results[fifth+"/to10"].hours()+" / "+results[fifth+"/to100"].hours(), fmt.Sprintf("%.3g", results[fifth+"/fail"].share()),
+			three(results, fortnight, 0.5), three(results, fortnight, 1), three(long, halfAYear, 1), three(results, fortnight, 2))
+	}
+	return b.String()
+}
+
+// hours words the median.
+func (o outcomes) hours() string {
+	if o.Median == never {
+		return "never"
+	}
+	return fmt.Sprint(o.Median / hour)
+}
+
+func serviceTable(results map[string]outcomes) string {
+	var b table
+	b.row("service", "hours to a canary of 1 %", "to all keys")
+	for _, s := range services {
+		b.row(s.name, results[s.name+"/canary"].hours(), results[s.name+"/promoted"].hours())
+	}
+	return b.String()
+}
+
+func worseTable(results map[string]outcomes) string {
+	var b table
+	b.row("traffic", "to 2 x: no pass after", "alarm after", "found", "to 5 x: no pass after", "alarm after", "found")
+	for _, m := range models {
+		cells := []string{m.name}
+		for _, times := range []float64{2, 5} {
+			alarm := results[worseName(m, times)+"/alarm"]
+			cells = append(cells, results[worseName(m, times)+"/lost"].hours()+" h", alarm.hours()+" h", fmt.Sprintf("%.3g %%", alarm.share()))
+		}
+		b.row(cells...)
+	}
+	return b.String()
+}
+
+// delay words the median and the 95th percentile in seconds, or how many of the
+// regressions are missed.
+func (o outcomes) delay() string {
+	seconds := func(v int) string {
+		if v == never {
+			return "never"
+		}
+		return fmt.Sprintf("%d", v)
+	}
+	if o.Reached == 0 {
+		return "never"
+	}
+	text := seconds(o.Median) + " / " + seconds(o.P95)
+	if o.Reached < o.Runs {
+		text += fmt.Sprintf(" (%g %% missed)", 100-o.share())
+	}
+	return text
+}
+
+func delayTable(results map[string]outcomes) string {
+	var b table
+	head := []string{"threshold, canary"}
+	for _, times := range regressions {
+		head = append(head, fmt.Sprintf("%g x", times))
+	}
+	b.row(head...)
+	for _, p0 := range thresholds {
+		for _, percent := range percents {
+			cells := []string{fmt.Sprintf("%g %%, %g %%", 100*p0, percent)}
+			for _, times := range regressions {
+				cells = append(cells, results[delays(p0, percent, times, clientsOf(percent))+"/all"].delay())
+			}
+			b.row(cells...)
+		}
+	}
+	return b.String()
 }

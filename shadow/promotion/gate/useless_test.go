@@ -65,11 +65,11 @@ func TestUselessCandidatesNeverPassInAnyTraffic(t *testing.T) {
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
 
 		for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
-			if g := gate.Assess(cfg, answered(e, authoritatives[name], a)); g.Verdict == pass {
+			if g := gate.Assess(cfg, answered(e, authoritatives[name], a)); g.Verdict == gate.Pass {
 				t.Errorf("a candidate that %s passes, the authoritative %s: %s", candidate, name, g.Reason)
 			}
 		}
-		if gate.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == pass {
+		if gate.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == gate.Pass {
 			passed++
 		}
 	})
@@ -95,11 +95,11 @@ func TestDeclaringEverythingIsNotEnough(t *testing.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
 
-		if gate.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == pass {
+		if gate.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == gate.Pass {
 			passed++
 		}
 		for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
-			if g := gate.Assess(cfg, answered(e, authoritatives[name], declared(a))); g.Verdict == pass {
+			if g := gate.Assess(cfg, answered(e, authoritatives[name], declared(a))); g.Verdict == gate.Pass {
 				t.Errorf("a candidate that %s, as declared, passes: %s", candidate, g.Reason)
 			}
 		}
