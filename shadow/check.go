@@ -87,15 +87,10 @@ func rulesOf(p policies.Promotion) gate.Config {
 // CheckPromotion is the check to load a policy file with: policies knows the words of
 // a promotion section, and the gate knows what its numbers can reach.
 func CheckPromotion(p policies.Promotion) (list []policies.Finding) {
-	c := declared(p)
-	for _, w := range c.Warnings() {
-		list = append(list, policies.Finding{Severity: policies.SeverityWarning, Fields: w.Fields, Message: w.Message})
-	}
-
 	// A file that reads well has only errors of the gate. Others would have no field,
 	// and are found when the policy is taken.
 	var wrong *gate.FieldError
-	if errors.As(c.WithDefaults().Validate(), &wrong) {
+	if errors.As(declared(p).WithDefaults().Validate(), &wrong) {
 		list = append(list, policies.Finding{
 			Severity: policies.SeverityError, Fields: []string{wrong.Field}, Message: wrong.Message(),
 		})

@@ -65,8 +65,11 @@ func (c Config) Or(other Config) Config {
 	return c
 }
 
-// maxSoak keeps the time seen within what the ledger keeps.
-const maxSoak = 30 * 24 * time.Hour
+// maxSoak keeps the time seen within keptFor, for which the ledger keeps evidence.
+const (
+	maxSoak = 30 * 24 * time.Hour
+	keptFor = divergence.KeptDays * 24 * time.Hour
+)
 
 // Validate refuses a configuration, defaults filled in, that the gate cannot
 // judge by. The error is a *FieldError.
@@ -87,7 +90,7 @@ func (c Config) Validate() error {
 	case c.Soak < 0:
 		return &FieldError{"soak", fmt.Sprintf("%s: want above 0", c.Soak)}
 	case c.Soak > maxSoak:
-		return &FieldError{"soak", fmt.Sprintf("want at most %s, for evidence is kept for %d days", asWritten(maxSoak), divergence.KeptDays)}
+		return &FieldError{"soak", fmt.Sprintf("want at most 30d, for evidence is kept for %d days", divergence.KeptDays)}
 	}
 	return nil
 }
@@ -101,3 +104,15 @@ func (c Config) Threshold(r divergence.Ratio) float64 {
 		divergence.ExtraLoad:     c.ExtraLoad,
 	}[r]
 }
+
+// FieldError is a field of a configuration that the gate cannot judge by.
+type FieldError struct {
+	Field   string // its name in a policy file, such as soak
+	Problem string
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return "gate: " + e.Message() }
+
+// Message is the error as a message about a policy file.
+func (e *FieldError) Message() string { return e.Field + ": " + e.Problem }

@@ -91,14 +91,6 @@ func stamp(t time.Time) string { return t.Format("2006-01-02 15:04") }
 // dated writes an instant as a sentence names it.
 func dated(t time.Time) string { return t.Format("Mon 2006-01-02 15:04 MST") }
 
-// short writes whole hours, or whole minutes, as flags take them.
-func short(d time.Duration) string {
-	if d%time.Hour == 0 {
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dm", d/time.Minute)
-}
-
 func hoursOfMinutes(n int64) string { return hours(time.Duration(n) * time.Minute) }
 
 // hours writes hours to a tenth, and less than an hour in minutes. It rounds down: too few hours must not look like enough.
