@@ -102,20 +102,11 @@ func (w *window) rawRatios() (worst Alarm) {
 		}
 		if level > worst.Level {
 			worst.Level = level
-			worst.Reason = fmt.Sprintf("%s is %s %s%s over %d minutes, threshold %s",
-				r, humanize.Percent(ratio), denominatorWords[r], divergenceBeside(r, sum.Tally), rawMinutes, humanize.Percent(p0))
+			worst.Reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s",
+				r, humanize.Percent(ratio), denominatorWords[r], rawMinutes, humanize.Percent(p0))
 		}
 	}
 	return worst
-}
-
-// divergenceBeside gives the divergence in brackets behind another ratio, which boards and status show first.
-func divergenceBeside(r divergence.Ratio, t divergence.Tally) string {
-	numerator, denominator := divergence.OfComparisons.Of(t)
-	if r == divergence.OfComparisons || denominator == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (divergence %s)", humanize.Percent(float64(numerator)/float64(denominator)))
 }
 
 // plain reports whether a raw ratio of newly denied that is above its cap hurts many clients, and

@@ -1,11 +1,6 @@
 package gate
 
-import (
-	"math"
-	"time"
-
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-)
+import "time"
 
 // mostAsked bounds how often Walk asks: of a longer history it asks hours apart.
 const mostAsked = 2000
@@ -16,37 +11,23 @@ const mostAsked = 2000
 func Walk(cfg Config, e Evidence, steps []Step, dwell time.Duration) (taken []time.Time) {
 	j := begin(cfg, &e)
 	end := e.Now.Unix() / 60
-	instants := hoursOf([]divergence.Span{{From: j.since, To: end}}, end)
-	if len(instants) > mostAsked {
-		instants = hoursOf(e.History.Live, end)
-	}
-	instants = append(instants, end)
+	first := (j.since/minutesAnHour + 1) * minutesAnHour
+	every := minutesAnHour * ((end-first)/minutesAnHour/mostAsked + 1)
 
 	var next time.Time
-	every := (len(instants) + mostAsked - 1) / mostAsked
-	for i := (len(instants) - 1) % every; i < len(instants); i += every {
-		at := atMinute(instants[i])
-		for j.advance(instants[i]); len(taken) < len(steps) && !at.Before(next); next = at.Add(dwell) {
+	for minute := min(first, end); ; minute = min(minute+every, end) {
+		at := atMinute(minute)
+		for j.advance(minute); len(taken) < len(steps) && !at.Before(next); next = at.Add(dwell) {
 			e.Step = steps[len(taken)]
 			if j.verdict().Verdict != Pass {
 				break
 			}
 			taken = append(taken, at)
 		}
-	}
-	return taken
-}
-
-// hoursOf returns the ends of the hours of some spans before an instant, in order. Hours are complete at their
-// ends.
-func hoursOf(live []divergence.Span, now int64) (ends []int64) {
-	last := int64(math.MinInt64)
-	for _, s := range live {
-		for end := max(last+minutesAnHour, (s.From/minutesAnHour+1)*minutesAnHour); end < min(now, s.To+minutesAnHour); end += minutesAnHour {
-			ends, last = append(ends, end), end
+		if minute == end || len(taken) == len(steps) {
+			return taken
 		}
 	}
-	return ends
 }
 
 func atMinute(unix int64) time.Time { return time.Unix(unix*60, 0).UTC() }
