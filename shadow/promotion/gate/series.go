@@ -22,7 +22,7 @@ func Series(cfg Config, e Evidence) []Point {
 	j := begin(cfg, &e)
 	now := e.Now.Unix() / 60
 	var points []Point
-	for from := e.Since.Unix() / divergence.SecondsPerHour; from*minutesAnHour < now; from++ {
+	for from := keptSince(j.since, now) / minutesAnHour; from*minutesAnHour < now; from++ {
 		to := min((from+1)*minutesAnHour, now)
 		j.advance(to)
 		tally := recent(j.minutes, from*minutesAnHour)
