@@ -92,7 +92,7 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 		e.Fingerprint, e.Stored = m.spec.Fingerprint, s.Fingerprint
 	}
 	look := m.outlook(m.decides(&e, &s), now)
-	e.StoreAway = look.StoreAway()
+	e.StoreUnreachable = look.StoreUnreachable()
 	return e
 }
 

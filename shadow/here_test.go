@@ -92,7 +92,7 @@ func TestRefusedWritesAreOnThePage(t *testing.T) {
 		client.AddHook(refuse)
 		h := open(t, strings.Replace(file, "key: request.user", denies, 1), shadow.Config{Redis: client})
 		syncNow(t, h)
-		if r := lookStale(t, h.StatusPage()); r.Here.Instance == "" || r.Here.WritesRefused || r.Here.Policies[0].StoreAway != "" {
+		if r := lookStale(t, h.StatusPage()); r.Here.Instance == "" || r.Here.WritesRefused || r.Here.Policies[0].StoreUnreachable != "" {
 			t.Errorf("before: %+v", r.Here)
 		}
 
@@ -103,7 +103,7 @@ func TestRefusedWritesAreOnThePage(t *testing.T) {
 		_ = h.Sync(t.Context()) // it fails: its beat is refused
 
 		r := lookStale(t, h.StatusPage())
-		away := r.Here.Policies[0].StoreAway
+		away := r.Here.Policies[0].StoreUnreachable
 		if r.Error != "" || !r.Here.WritesRefused || !strings.HasPrefix(r.Here.Trouble, reason) || !strings.Contains(away, reason) ||
 			!strings.Contains(away, "deny: every request is denied") {
 			t.Errorf("%q, %+v", r.Error, r.Here)
@@ -132,7 +132,7 @@ func TestBeatSaysThatTheOwnStoreIsAway(t *testing.T) {
 		if err != nil || len(list) != 1 || len(list[0].Failing) > 0 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		return list[0].OwnStoreAway
+		return list[0].OwnStoreUnreachable
 	}
 	if beats() {
 		t.Error("away before the outage")

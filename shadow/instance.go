@@ -138,7 +138,7 @@ func clientWarnings(stores []*store) (list []string) {
 }
 
 // failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name; see
-// promotion.Instance.OwnStoreAway.
+// promotion.Instance.OwnStoreUnreachable.
 func failingOf(stores []*store) (list []string) {
 	for _, s := range stores {
 		if s.name != "" && s.nodes.open() {

@@ -96,7 +96,7 @@ func (f *fleet) hasNews(migrations []*migration) bool {
 // describe returns what this instance says of itself besides times. Requires polling.
 func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	i := promotion.Instance{
-		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), OwnStoreAway: f.ownAway(), Client: f.client,
+		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), OwnStoreUnreachable: f.ownAway(), Client: f.client,
 		Generation: f.plan.Load().generation(), Policies: map[string]promotion.Applied{},
 	}
 	for _, m := range migrations {

@@ -180,7 +180,7 @@ func TestOutagePageSaysWhatDecides(t *testing.T) {
 
 	e := lookStale(t, h.StatusPage()).Here.Policies[0]
 	for _, want := range []string{"the authoritative ", "(connection refused)", "deny: every request is denied", "shadowlimit doctor"} {
-		if !strings.Contains(e.StoreAway, want) {
+		if !strings.Contains(e.StoreUnreachable, want) {
 			t.Errorf("no %q in %+v", want, e)
 		}
 	}
@@ -204,7 +204,7 @@ func TestPageOfAStartWithoutRedis(t *testing.T) {
 	ask(t, h, "acme")
 
 	const want = "started without Redis and applies the whole limit"
-	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, want) {
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreUnreachable, want) {
 		t.Errorf("%+v", e)
 	}
 
@@ -214,7 +214,7 @@ func TestPageOfAStartWithoutRedis(t *testing.T) {
 	syncNow(t, h) // it counts the fleet
 	server.Close()
 	ask(t, h, "acme")
-	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, "its share of the limit") {
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreUnreachable, "its share of the limit") {
 		t.Errorf("after the count: %+v", e)
 	}
 }

@@ -23,9 +23,9 @@ func StoreFailure(rule string) string {
 	return rule + " (on_store_failure)"
 }
 
-// StoreAway says that a store does not answer, and what that means now or after a rollback; "" if the store of the side that
+// StoreUnreachable says that a store does not answer, and what that means now or after a rollback; "" if the store of the side that
 // decides and that of the authoritative answer, as far as the live instances say. It needs no evidence.
-func StoreAway(a *promotion.Assessment) string {
+func StoreUnreachable(a *promotion.Assessment) string {
 	rule := a.Spec.OnStoreFailure
 	away, candidateAway := a.Away(), a.CandidateAway()
 
@@ -44,9 +44,9 @@ func StoreAway(a *promotion.Assessment) string {
 	return awayFrom(a, algorithms.Authoritative, away) + awayNow(rule)
 }
 
-// StandsIn says that the authoritative decides in the place of an enforced candidate whose store does not answer; "" if it
+// FallbackActive says that the authoritative decides in the place of an enforced candidate whose store does not answer; "" if it
 // answers, or neither side does.
-func StandsIn(a *promotion.Assessment) string {
+func FallbackActive(a *promotion.Assessment) string {
 	away := a.CandidateAway()
 	if len(away) == 0 || len(a.Away()) > 0 || a.State.Stage != promotion.Canary && a.State.Stage != promotion.Promoted {
 		return ""
@@ -54,9 +54,9 @@ func StandsIn(a *promotion.Assessment) string {
 	return awayFrom(a, algorithms.Candidate, away) + "; the authoritative decides there in its place"
 }
 
-// NotHeard says that no instance has beaten recently, although their Redis answers; "" if one has, or none is known. That
+// NoHeartbeats says that no instance has sent a heartbeat recently, although their Redis answers; "" if one has, or none is known. That
 // Redis may refuse their writes: then every limit fails, and nothing else in a report shows it.
-func NotHeard(a *promotion.Assessment) string {
+func NoHeartbeats(a *promotion.Assessment) string {
 	if len(a.Live) > 0 || len(a.Silent) == 0 {
 		return ""
 	}
@@ -69,12 +69,11 @@ func NotHeard(a *promotion.Assessment) string {
 
 	text := fmt.Sprintf("0 of %d live: no instance has written to the service's Redis for %s, although it answers this report",
 		len(a.Silent), age(a.Looked().Sub(last)))
-	const next = "; next: shadowlimit doctor; and open the status page of an instance"
 	if a.Refused != nil {
-		return text + ": it refuses writes (" + Reason(a.Refused) + ")" + next
+		return text + ": it refuses writes (" + Reason(a.Refused) + ")"
 	}
-	return text + ". They have stopped, or cannot reach it, or it refuses their writes (OOM, READONLY, rights): then " +
-		meanwhile(a.Spec.OnStoreFailure) + next
+	return text + ": they have stopped, or cannot reach it, or it refuses their writes (OOM, READONLY, rights); then " +
+		meanwhile(a.Spec.OnStoreFailure)
 }
 
 // meanwhile says what clients get from instances that can write nothing.
@@ -86,6 +85,14 @@ func meanwhile(rule string) string {
 		return "on_store_failure: allow limits no request now"
 	}
 	return "each instance applies its share of the limit now"
+}
+
+// dataLost says that a store has lost what a side remembers; "" if a window has passed since.
+func dataLost(a *promotion.Assessment) string {
+	if a.LostUntil.IsZero() || !a.LostUntil.After(a.Looked()) {
+		return ""
+	}
+	return "a store has lost what a side remembers: clients may have fresh budgets, and the time until " + instant(a.LostUntil) + " is no evidence"
 }
 
 // storeOf names the store of a side.
@@ -105,7 +112,7 @@ func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) stri
 
 	text := fmt.Sprintf("%s does not answer on %d of %d live instances", storeOf(a, role), len(away), len(a.Live))
 	if own {
-		text += " (it takes their beats; each asks it again within 36 s)"
+		text += " (it takes their heartbeats; each asks it again within 36 s)"
 	}
 	return text
 }
@@ -136,7 +143,7 @@ func awayAfterRollback(rule string) string {
 			"denied; repair that store first"
 	case promotion.FailAllow:
 		return ", and on_store_failure is allow: after a rollback no request there is limited; repair that store first, " +
-			"unless no limit is better than the candidate"
+			"unless running without any limit is safer than the candidate"
 	}
 	return "; after a rollback each instance there applies its share of the authoritative's limit"
 }

@@ -38,10 +38,10 @@ type Outlook struct {
 	Alone string
 }
 
-// StoreAway says which of the sides that decide on an instance does not answer it, and what decides meanwhile; "" if all
+// StoreUnreachable says which of the sides that decide on an instance does not answer it, and what decides meanwhile; "" if all
 // of them answer. A policy is decided by the authoritative, by an enforced candidate with the authoritative to stand in for
 // it, or in completed by the candidate alone.
-func (o *Outlook) StoreAway() string {
+func (o *Outlook) StoreUnreachable() string {
 	away := func(role algorithms.Role) bool { return o.Decides[role] && o.Sides[role] != Answers }
 	first, second := away(algorithms.Authoritative), away(algorithms.Candidate)
 

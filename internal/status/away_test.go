@@ -1,10 +1,12 @@
 package status_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -13,18 +15,19 @@ func own(a *promotion.Assessment, rule string) {
 	a.Spec.AsksStore, a.Spec.OnStoreFailure = [2]bool{true, true}, rule
 }
 
-// An instance beats again before its limiter's breaker has closed. Until then its requests fall back, and the repair is not over.
-func TestOwnStoreIsAwayUntilTheLastBreakerCloses(t *testing.T) {
+// An instance sends heartbeats again before its limiter's breaker has closed. Until then its requests fall back, and the repair is not over.
+func TestOwnStoreIsUnreachableUntilTheLastBreakerCloses(t *testing.T) {
 	denies := func(a *promotion.Assessment) {
 		own(a, promotion.FailDeny)
-		a.Live[0].OwnStoreAway = true
+		a.Live[0].OwnStoreUnreachable = true
 	}
 	a := assessed(promotion.Promoted, denies)
-	if p := reportOf(t, a); !matches(p.StoreAway, "own Redis.*authoritative.* 1 of 1 .* 36 s.* deny: .*repair") || !p.Instances[0].OwnStoreAway {
-		t.Error(p.StoreAway)
+	if p := reportOf(t, a); !matches(p.StoreUnreachable, "own Redis.*authoritative.* 1 of 1 .* 36 s.* deny: .*repair") || !p.Instances[0].OwnStoreUnreachable {
+		t.Error(p.StoreUnreachable)
 	}
-	if !a.RollbackDenies() || !matches(reportOf(t, a).NextStep, "repair.*own Redis") {
-		t.Errorf("a rollback: %t, %s", a.RollbackDenies(), reportOf(t, a).NextStep)
+	repairs := func(s status.Step) bool { return matches(s.Text, "repair.*own Redis") }
+	if steps := reportOf(t, a).Next; !a.RollbackDenies() || !slices.ContainsFunc(steps, repairs) {
+		t.Errorf("a rollback: %t, %+v", a.RollbackDenies(), steps)
 	}
 
 	// A foreign limiter has no name of a store either, and is in none.
@@ -32,13 +35,13 @@ func TestOwnStoreIsAwayUntilTheLastBreakerCloses(t *testing.T) {
 		denies(a)
 		a.Spec.AsksStore = [2]bool{}
 	})
-	if p := reportOf(t, foreign); p.StoreAway != "" || foreign.RollbackDenies() {
-		t.Errorf("of a foreign limiter: %s", p.StoreAway)
+	if p := reportOf(t, foreign); p.StoreUnreachable != "" || foreign.RollbackDenies() {
+		t.Errorf("of a foreign limiter: %s", p.StoreUnreachable)
 	}
 }
 
 // The authoritative answers for a candidate whose store is dead: the word enforced alone would tell a reader the opposite.
-func TestStandInIsShown(t *testing.T) {
+func TestFallbackIsShown(t *testing.T) {
 	const want = "west.*candidate.* 1 of 1 .*authoritative"
 	for stage, want := range map[promotion.Stage]string{
 		promotion.Canary: want, promotion.Promoted: want, promotion.Shadow: "", promotion.Completed: "",
@@ -46,15 +49,15 @@ func TestStandInIsShown(t *testing.T) {
 		a := assessed(stage, func(a *promotion.Assessment) {
 			a.Spec.CandidateStore, a.Live[0].Failing = "west", []string{"west"}
 		})
-		if p := reportOf(t, a); !matches(p.StandsIn, want) {
-			t.Errorf("%s: %s, want %s", stage, p.StandsIn, want)
+		if p := reportOf(t, a); !matches(p.FallbackActive, want) {
+			t.Errorf("%s: %s, want %s", stage, p.FallbackActive, want)
 		}
 	}
 }
 
-// Where no instance beats and Redis answers, the instances may have stopped, or every request is denied: the text is true of both.
-func TestNotHeardDoesNotComfort(t *testing.T) {
-	const of, next = "0 of 1 live: .* 25 s.*", ".*next: shadowlimit doctor"
+// Where no instance sends heartbeats and Redis answers, the instances may have stopped, or every request is denied: the text is true of both.
+func TestNoHeartbeatsDoesNotComfort(t *testing.T) {
+	const of = "0 of 1 live: .* 25 s.*"
 	unheard := func(rule string, refused error) promotion.Assessment {
 		return assessed(promotion.Promoted, func(a *promotion.Assessment) {
 			own(a, rule)
@@ -66,22 +69,22 @@ func TestNotHeardDoesNotComfort(t *testing.T) {
 	for rule, want := range map[string]string{
 		promotion.FailDeny: "deny denies every request", promotion.FailAllow: "allow limits no request", promotion.FailLocal: "its share of the limit",
 	} {
-		if p := reportOf(t, unheard(rule, nil)); !matches(p.NotHeard, of+want+next) || p.StoreAway != "" {
-			t.Errorf("%s: %s, %s; want %s", rule, p.NotHeard, p.StoreAway, want)
+		if p := reportOf(t, unheard(rule, nil)); !matches(p.NoHeartbeats, of+want) || p.StoreUnreachable != "" {
+			t.Errorf("%s: %s, %s; want %s", rule, p.NoHeartbeats, p.StoreUnreachable, want)
 		}
 	}
 
 	p := reportOf(t, unheard(promotion.FailDeny, reply("OOM command not allowed when used memory > 'maxmemory'.")))
-	if !matches(p.StoreAway, "authoritative.*refuses writes.*OOM.* deny: .*repair") || !matches(p.NotHeard, of+"OOM.*"+next) {
-		t.Errorf("refused: %s\n%s", p.StoreAway, p.NotHeard)
+	if !matches(p.StoreUnreachable, "authoritative.*refuses writes.*OOM.* deny: .*repair") || !matches(p.NoHeartbeats, of+"OOM") {
+		t.Errorf("refused: %s\n%s", p.StoreUnreachable, p.NoHeartbeats)
 	}
-	if p := reportOf(t, assessed(promotion.Promoted, nil)); p.NotHeard != "" {
-		t.Errorf("with a live instance: %s", p.NotHeard)
+	if p := reportOf(t, assessed(promotion.Promoted, nil)); p.NoHeartbeats != "" {
+		t.Errorf("with a live instance: %s", p.NoHeartbeats)
 	}
 }
 
-// An instance of another epoch enforces the authoritative of its own file, whatever the fleet's stage.
-func TestEnforcedNamesInstancesOfAnotherEpoch(t *testing.T) {
+// An instance of another fingerprint enforces the authoritative of its own file, whatever the fleet's stage.
+func TestEnforcedNamesInstancesOfAnotherFingerprint(t *testing.T) {
 	for stage, want := range map[promotion.Stage]string{
 		promotion.Promoted: "^candidate .*authoritative on 1 instance", promotion.Shadow: "^authoritative$",
 	} {

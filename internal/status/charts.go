@@ -25,6 +25,9 @@ func (p *Policy) WriteCharts(out io.Writer) error {
 	fmt.Fprintf(&b, "\n%s: the last %d hours; a full bar is the threshold, ! is at or over it, . is no data\n",
 		p.Name, len(points))
 	for _, r := range divergence.AllRatios {
+		if p.Gate.Ratio(r).Threshold <= 0 {
+			continue
+		}
 		bars := make([]rune, len(points))
 		for i := range points {
 			bars[i] = bar(points[i].Ratios[r], p.Gate.Ratio(r).Threshold)

@@ -54,8 +54,7 @@ type scale func(v float64) (float64, bool)
 const (
 	mostOfThreshold = 1.5
 	leastScore      = 0.1
-	mostScore       = 1000.0
-	enoughScore     = 20.0
+	mostScore       = 1e7
 )
 
 // linear is the scale of ratios as shares of their thresholds.
@@ -83,12 +82,13 @@ func (p *Policy) charts() []Chart {
 		ratios.Caption = fmt.Sprintf("Ratios of the worst hour in each %d, as shares of their thresholds", each)
 	}
 	scores := Chart{
-		Caption: "Scores, logarithmic: 20 is enough",
+		Caption: "Scores, logarithmic: steps to 10 %, 50 % and all keys need 400, 10,000 and 1,000,000",
 		Desc:    p.describeScores(),
 		Levels: []level{
-			levelAt(logarithmic, enoughScore, "enough", "20"),
 			levelAt(logarithmic, 1, "faint", "1"),
-			levelAt(logarithmic, mostScore, "faint", "1,000"),
+			levelAt(logarithmic, 400, "enough", "400"),
+			levelAt(logarithmic, 1e4, "enough", "10,000"),
+			levelAt(logarithmic, 1e6, "enough", "1,000,000"),
 		},
 	}
 
@@ -101,7 +101,7 @@ func (p *Policy) charts() []Chart {
 			}
 			return *q.Ratios[r] / threshold, true
 		}
-		score := func(q *gate.Point) (float64, bool) { return q.Scores[r], true }
+		score := func(q *gate.Point) (float64, bool) { return q.Scores[r], threshold > 0 }
 
 		ratios.Lines = append(ratios.Lines, span.draw(r, points, linear, ratio))
 		scores.Lines = append(scores.Lines, span.draw(r, points, logarithmic, score))
@@ -254,6 +254,9 @@ func (p *Policy) describeRatios() string {
 	var texts []string
 	for _, r := range divergence.AllRatios {
 		threshold := p.Gate.Ratio(r).Threshold
+		if threshold <= 0 {
+			continue
+		}
 		bad, hours := 0, 0
 		for _, q := range p.Series {
 			if v := q.Ratios[r]; v != nil {
@@ -272,11 +275,13 @@ func (p *Policy) describeRatios() string {
 }
 
 func scoreText(score float64) string {
-	if score > mostScore {
-		return ">1,000"
+	switch {
+	case score > mostScore:
+		return ">10,000,000"
+	case score >= 100:
+		return humanize.Grouped(int64(score))
 	}
-
-	return fmt.Sprintf("%.4g", score)
+	return fmt.Sprintf("%.3g", score)
 }
 
 // describeScores says in words what the chart of scores shows, for screen readers.
@@ -284,6 +289,9 @@ func (p *Policy) describeScores() string {
 	var texts []string
 	last := p.Series[len(p.Series)-1]
 	for _, r := range divergence.AllRatios {
+		if p.Gate.Ratio(r).Threshold <= 0 {
+			continue
+		}
 		texts = append(texts, fmt.Sprintf("%s: %s", spaced(r.String()), scoreText(last.Scores[r])))
 	}
 

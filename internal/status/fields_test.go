@@ -17,12 +17,12 @@ import (
 // shownElsewhere are the fields of a policy that a form of the report leaves out, with the reason.
 var shownElsewhere = map[string]map[string]string{
 	"WriteText": {
-		"Fingerprint": "a hash: no operator compares it by eye, and instances of another epoch have a note",
+		"Fingerprint": "a hash: no operator compares it by eye, and instances of another fingerprint have a note",
 		"HarmScore":   "at 12 it is the alarm, which the text shows; the page has room for the number",
 		"JudgedAge":   "in the words of the line that names the leader",
 	},
 	"the page": {
-		"Fingerprint": "a hash: no operator compares it by eye, and instances of another epoch have a note",
+		"Fingerprint": "a hash: no operator compares it by eye, and instances of another fingerprint have a note",
 		"JudgedAge":   "in the words of the line that names the leader",
 	},
 }
@@ -203,27 +203,25 @@ func TestPeopleSeeEveryOtherFieldOfAPolicy(t *testing.T) {
 // notReported are the fields of a Spec that policyOf does not carry to the report, with the reason.
 var notReported = map[string]string{
 	"Fingerprint":          "Fingerprint is the state's: a Spec of another one has been announced and is not in use yet",
-	"Config.MinDenials":    "Gate.Reason says how many are missing",
-	"Config.MinDeniedKeys": "Gate.Reason says how many are missing",
-	"Config.Soak":          "Gate.Reason says how much clean time is missing",
-	"Config.Graded":        "Gate.Reason says how much clean time is missing",
+	"Config.MinDenials":    "a condition needs them",
+	"Config.MinDeniedKeys": "a condition needs them",
+	"Config.Soak":          "a condition needs it",
 	"Config.Divergence":    "Gate.Divergence.Threshold is the threshold that was judged by",
 	"Config.NewlyDenied":   "Gate.NewlyDenied.Threshold is the threshold that was judged by",
-	"Config.NewlyAllowed":  "Gate.NewlyAllowed.Threshold is the threshold that was judged by",
 	"Config.ExtraLoad":     "Gate.ExtraLoad.Threshold is the threshold that was judged by",
-	"Config.Protect":       "Gate.Reason names the key that loses too much",
+	"Config.Protect":       "a condition names the key that loses too much",
 
 	"Apart":  "Gate.DisturbedBy says what it does",
 	"Window": "Gate.DisturbedBy says until when it disturbs the time",
 	"Copied": "Gate.DisturbedBy says that a side begins fresh",
 
-	"CandidateStore":     "StoreAway says that it does not answer, and the golden policy has another stage",
-	"AsksStore":          "StoreAway says that the service's own Redis does not answer, and the golden policy has another store",
-	"Config.Dwell":       "NextStep names the end of the dwell",
-	"Config.Change.Days": "NextStep names the change window",
-	"Config.Change.From": "NextStep names the change window",
-	"Config.Change.To":   "NextStep names the change window",
-	"Config.Change.Zone": "NextStep names the change window",
+	"CandidateStore":     "StoreUnreachable says that it does not answer, and the golden policy has another stage",
+	"AsksStore":          "StoreUnreachable says that the service's own Redis does not answer, and the golden policy has another store",
+	"Config.Dwell":       "a condition needs it",
+	"Config.Change.Days": "a condition says when it opens",
+	"Config.Change.From": "a condition says when it opens",
+	"Config.Change.To":   "a condition says when it opens",
+	"Config.Change.Zone": "a condition says when it opens",
 }
 
 // eachField calls do with every field of a struct that is no struct itself, and with its name.

@@ -54,8 +54,8 @@ type Enforcement struct {
 	Candidate     string          `json:"candidate"`
 	// StoreFailure says what decides while the store of the enforced side does not answer.
 	StoreFailure string `json:"store_failure,omitempty"`
-	// StoreAway says which of the sides that decide here does not answer, and what decides instead; "" if all answer.
-	StoreAway string `json:"store_away,omitempty"`
+	// StoreUnreachable says which of the sides that decide here does not answer, and what decides instead; "" if all answer.
+	StoreUnreachable string `json:"store_unreachable,omitempty"`
 	// Levels say how much of the limits of adaptive sides holds on this instance; "" without one.
 	Levels string `json:"levels,omitempty"`
 	// Fingerprint is what the instance compares, and Stored what the fleet does, where that is another; else both are "".
@@ -133,7 +133,7 @@ func (h *Here) Text(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "instance %s at %s\n", humanize.Printable(h.Instance), second(now))
 	if redis := h.Redis(); redis != "" {
-		fmt.Fprintf(&b, "STORE AWAY: %s\n", humanize.Visible(redis))
+		fmt.Fprintf(&b, "STORE UNREACHABLE: %s\n", humanize.Visible(redis))
 	}
 	if h.Heard == nil || now.Sub(*h.Heard) > heardLately {
 		fmt.Fprintf(&b, "%s.\n", h.Silence())
@@ -171,15 +171,15 @@ func (e *Enforcement) text() string {
 	if e.StoreFailure != "" {
 		line += "; store failure " + visible(e.StoreFailure)
 	}
-	if e.StoreAway == "" {
+	if e.StoreUnreachable == "" {
 		return line + "; stores ok, clients get its decisions\n"
 	}
-	return line + "; STORE AWAY: " + visible(e.StoreAway) + "\n"
+	return line + "; STORE UNREACHABLE: " + visible(e.StoreUnreachable) + "\n"
 }
 
 // Urgent reports whether the instance knows of something that the fleet's report may not show.
 func (h *Here) Urgent() bool {
-	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreAway != "" || e.Stored != "" })
+	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreUnreachable != "" || e.Stored != "" })
 }
 
 // anotherFile begins the sentences about an instance with another fingerprint.

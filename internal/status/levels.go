@@ -1,7 +1,6 @@
 package status
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -48,11 +47,6 @@ func instantOf(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-// givesWay reports whether a part of an adaptive limit is known not to hold.
-func (p *Policy) givesWay() bool {
-	return slices.ContainsFunc(p.Levels, func(l SideLevel) bool { return l.Level != nil && *l.Level < 1 })
 }
 
 // LevelText says how much of the limits of adaptive sides holds; "" without an adaptive side.

@@ -1,7 +1,6 @@
 package status_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -40,16 +39,3 @@ func TestLevelText(t *testing.T) {
 }
 
 func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 MST") }
-
-// A limit that gives way names the page about it, and one that does not needs none.
-func TestLevelLeadsToItsPage(t *testing.T) {
-	for less, want := range map[adaptive.Level]bool{0: false, 16: true} {
-		p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
-			a.Spec.CandidateRule, a.Levels = "a", map[string]adaptive.State{"a": {Less: less}}
-		}))
-
-		if text := textOf(t, p); strings.Contains(text, "ShadowlimitAdaptiveLevelLow.md") != want {
-			t.Errorf("%d/64 are missing; the page is named: %t\n%s", less, !want, text)
-		}
-	}
-}

@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -12,177 +11,175 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
+// Step is one thing to do.
+type Step struct {
+	Text string `json:"text"`
+	// Command does it, as it may be pasted into a shell; "" if no command does.
+	Command string `json:"command"`
+}
+
 const withReason = " --reason WHY"
 
 // command returns a command line for the policy of an assessment.
 func command(a *promotion.Assessment, verb, flags string) string {
-	return "shadowlimit " + verb + " " + a.Spec.Policy + flags
+	return "shadowlimit " + verb + " " + humanize.ShellWord(a.Spec.Policy) + flags
 }
 
-// nextStep returns what an operator should do next, with the command for it. Commands end at a semicolon or at the end,
-// so that the page can mark them.
-func nextStep(a *promotion.Assessment) string {
-	// A policy that was taken out of its file is announced for ever.
-	step, pressed := stepOf(a), a.Pressed()
-	if len(a.Live) == 0 && len(a.Silent) == 0 {
-		return step + "; if no policy file has it any more: " + command(a, "forget", "")
+// next returns what an operator should do, the most urgent first. It is not nil: an empty list is [] in JSON.
+func next(a *promotion.Assessment) []Step {
+	steps := append([]Step{}, answerAlarm(a)...)
+	switch {
+	case NoHeartbeats(a) != "":
+		steps = append(steps, Step{"find out why no instance sends heartbeats; open the status page of one", "shadowlimit doctor"})
+	case StoreUnreachable(a) != "" || FallbackActive(a) != "":
+		steps = append(steps, Step{"find out why the store does not answer", "shadowlimit doctor"})
 	}
-	if len(pressed) == 0 {
-		return step
+	pressed := a.Pressed()
+	if len(pressed) > 0 {
+		steps = append(steps, Step{"release the red button of " + firstOf(pressed), ""})
 	}
-
-	// The button overrules every stage, so its instances do not show what the stage says.
-	release := "release the red button of " + firstOf(pressed)
-	if step == "" {
-		return release
-	}
-	return step + "; " + release
-}
-
-// rollbackOf returns the command of a rollback, behind the repairs that must come before it.
-func rollbackOf(a *promotion.Assessment, flags string) string {
-	rollback := command(a, "rollback", flags)
 
 	switch {
-	// A rollback would turn the harm of some clients into an outage of all.
-	case a.RollbackDenies():
-		return "repair " + storeOf(a, algorithms.Authoritative) + ": before that, a rollback would deny every request; then: " + rollback
-
-	case a.RollbackLimitsNothing():
-		return "repair " + storeOf(a, algorithms.Authoritative) + ": before that, a rollback would limit no request; then, " +
-			"or at once if no limit is better than the candidate: " + rollback
+	case a.Alarm.Level != gate.Calm:
+	case len(a.Evidence.OtherFingerprint) > 0:
+		steps = append(steps, awaitFingerprint(a)...)
+	case !byVerdict(a):
+		steps = append(steps, stepsOfStage(a)...)
+	case len(pressed) == 0:
+		steps = append(steps, stepsOfVerdict(a)...)
 	}
-	return rollback
+
+	// A policy that was taken out of its file is announced for ever.
+	if len(a.Live) == 0 && len(a.Silent) == 0 {
+		steps = append(steps, Step{"if no policy file has the policy any more", command(a, "forget", "")})
+	}
+	return steps
 }
 
-// stepOf returns the next step besides releasing red buttons, "" if there is none. The first case that applies is the most urgent one.
-func stepOf(a *promotion.Assessment) string {
-	rollback := rollbackOf(a, withReason)
-	goBack := "; to go back: " + rollback
-	forAlarm := reasonOf(a)
-
+// answerAlarm returns what ends the harm of an enforced candidate, nil if it does none.
+func answerAlarm(a *promotion.Assessment) []Step {
+	if a.Alarm.Level == gate.Calm {
+		return nil
+	}
+	reason := " --reason " + humanize.ShellQuoted(a.Alarm.Reason)
+	steps := rollBack(a, "end the harm: roll back", reason)
 	switch {
 	case a.Alarm.Level == gate.RollBack:
-		return rollbackOf(a, forAlarm)
-
-	case a.Alarm.Level == gate.Hold && !a.State.Hold:
-		return answerHold(a)
-
-	case len(a.Evidence.OtherEpoch) > 0:
-		return otherFingerprints(a) + onHold(a) + besides(a)
-
-	case a.State.Stage == promotion.RolledBack:
-		return "change a side and deploy the change, which begins in shadow" +
-			"; if the candidate was not at fault: " + command(a, "resume", withReason)
-
-	case a.State.Hold && a.Alarm.Level == gate.Hold:
-		return answerHold(a) + besides(a)
-
 	case a.State.Hold:
-		return strings.TrimPrefix(onHold(a), "; ") + besides(a)
-
-	case a.State.Stage == promotion.Completed:
-		return "make the candidate the authoritative in the policy file and remove the old one;" +
-			" a rollback would give every key a fresh budget"
-
-	case a.State.Stage == promotion.Promoted && a.Evidence.Now.Sub(a.State.StageAt) >= promotion.RollbackWindow:
-		return command(a, "complete", withReason) + goBack
-
-	case a.State.Stage == promotion.Promoted:
-		return "nothing until " + instant(a.State.StageAt.Add(promotion.RollbackWindow)) +
-			": before completed, a rollback gives no client a fresh budget; then: " + command(a, "complete", withReason) + goBack
-
-	case a.Gate.Verdict == gate.Fail && a.State.Stage == promotion.Canary:
-		return rollback + seeKeys(a)
-
-	case a.Gate.Verdict == gate.Fail:
-		return "change the candidate" + seeKeys(a)
-
-	case a.Gate.Verdict != gate.Pass && a.State.Stage == promotion.Canary && a.Evidence.History.Total()[divergence.NewlyDenied] > 0:
-		return towardsPass(a) + seeKeys(a) + goBack
-
-	case a.Gate.Verdict != gate.Pass:
-		return towardsPass(a) + seeKeys(a)
-	}
-
-	return afterPass(a)
-}
-
-// answerHold returns the step for an alarm that asks for a hold, with one and without.
-func answerHold(a *promotion.Assessment) string {
-	end := "to end the harm now: " + rollbackOf(a, reasonOf(a))
-
-	// A held candidate still decides, and the clients of a slow one still wait for it. So the rollback comes first.
-	if a.State.Hold {
-		return "the hold does not stop the candidate: " + keysOf(a) + " still have it; " + end + onHold(a)
-	}
-	return end + "; to keep it enforced and only stop further steps: " + command(a, "pause", reasonOf(a))
-}
-
-// reasonOf returns the flag that gives an alarm as the reason of a move.
-func reasonOf(a *promotion.Assessment) string {
-	return " --reason " + humanize.ShellQuoted(a.Alarm.Reason)
-}
-
-// keysOf says for which keys the candidate is enforced.
-func keysOf(a *promotion.Assessment) string {
-	if share := a.State.Share(); share < 100 {
-		return fmt.Sprintf("%g %% of the keys", share)
-	}
-	return "all keys"
-}
-
-// onHold returns how a hold ends, behind another step. The hold of a rollback ends by other rules, which stepOf names.
-func onHold(a *promotion.Assessment) string {
-	if !a.State.Hold || a.State.Stage == promotion.RolledBack {
-		return ""
-	}
-	if a.State.HeldForHealth {
-		return "; the hold ends by itself when the candidate has been well for an hour; to end it now: " + command(a, "resume", "")
-	}
-	return "; when the reason for the hold is resolved: " + command(a, "resume", "")
-}
-
-// afterPass returns the next step with the verdict pass.
-func afterPass(a *promotion.Assessment) string {
-	dwelt := a.State.StageAt.Add(a.Spec.Config.Dwell)
-	switch {
-	case a.State.Stage == promotion.Canary && a.Evidence.Now.Before(dwelt):
-		dwell := fmt.Sprintf("wait until %s: the canary at %g %% has to dwell until then", instant(dwelt), a.State.Percent)
-		if a.Spec.Config.Automatic {
-			dwell += "; after that, " + byLeader(a, dwelt)
-		}
-		return dwell
-
-	case a.Spec.Config.Automatic:
-		return "none: " + byLeader(a, a.Evidence.Now)
-	}
-
-	return command(a, "promote", withReason)
-}
-
-// byLeader says when the leader takes the step that is due from an instant on.
-func byLeader(a *promotion.Assessment, from time.Time) string {
-	window := a.Spec.Config.Change
-
-	switch at, ok := window.NextOpen(from); {
-	case !ok:
-		return fmt.Sprintf("the leader takes the next step within the change window, "+
-			"which does not open within two weeks: check its days, its times, and its zone %q on this machine", window.Zone)
-	case at.Equal(from):
-		return "the leader takes the next step within a minute, because the change window is open"
+		steps = append(steps, endHold(a))
 	default:
-		return "the leader takes the next step when the change window opens at " + instant(at)
+		steps = append(steps, Step{"or keep the candidate enforced, and stop further steps", command(a, "pause", reason)})
 	}
+	return steps
+}
+
+// rollBack returns a rollback with its flags, behind the repair that must come before it: it must not turn the harm of some
+// clients into an outage of all.
+func rollBack(a *promotion.Assessment, text, flags string) []Step {
+	rollback := Step{text, command(a, "rollback", flags)}
+	repair := "first repair " + storeOf(a, algorithms.Authoritative) + ": until then a rollback would "
+	switch {
+	case a.RollbackDenies():
+		return []Step{{repair + "deny every request", ""}, rollback}
+	case a.RollbackLimitsNothing():
+		return []Step{{repair + "limit none, so do it at once only if running without any limit is safer than the candidate", ""}, rollback}
+	}
+	return []Step{rollback}
+}
+
+// endHold returns how a hold ends.
+func endHold(a *promotion.Assessment) Step {
+	if a.State.HeldForHealth {
+		return Step{"the hold ends by itself once the candidate has been well for an hour; to end it now", command(a, "resume", "")}
+	}
+	return Step{"once the reason for the hold is resolved, end it", command(a, "resume", "")}
+}
+
+// awaitFingerprint returns what to do while instances serve another fingerprint than the stored one.
+func awaitFingerprint(a *promotion.Assessment) []Step {
+	other := "another fingerprint is served by " + firstOf(a.Evidence.OtherFingerprint)
+	if n := a.Next; n != nil {
+		when := "wait until " + instant(n.At)
+		if a.Looked().After(n.At) {
+			when = "look again in 15 s"
+		}
+		return []Step{{fmt.Sprintf("%s: %s, and %s (generation %d) takes over then", when, other, n.Fingerprint, n.Generation), ""}}
+	}
+
+	var holders []string
+	for _, i := range a.Live {
+		if !i.Idle && i.Policies[a.Spec.Policy].Fingerprint == a.State.Fingerprint {
+			holders = append(holders, i.ID)
+		}
+	}
+	if len(holders) == 0 {
+		return []Step{{"look again in 15 s: " + other + ", and the stored one is served nowhere", ""}}
+	}
+
+	// The other file would begin in shadow, and clients would get another limiter than now.
+	finish := "finish the deployment or undo it: "
+	if a.State.Exposed() {
+		finish = "undo the deployment, for the policy would begin in shadow with the other file: "
+	}
+	return []Step{
+		{finish + other + ", which waits while the stored one is served by " + firstOf(holders), ""},
+		{"or have the other one at once", command(a, "adopt", withReason)},
+	}
+}
+
+// byVerdict reports whether the verdict decides what to do.
+func byVerdict(a *promotion.Assessment) bool {
+	return !a.State.Hold && a.State.Stage != promotion.RolledBack && a.State.Stage != promotion.Completed && a.State.Stage != promotion.Promoted
+}
+
+// stepsOfStage returns what to do in a stage that no verdict leaves.
+func stepsOfStage(a *promotion.Assessment) []Step {
+	complete := command(a, "complete", withReason)
+	warmUntil := a.State.StageAt.Add(promotion.RollbackWindow)
+	switch {
+	case a.State.Stage == promotion.RolledBack:
+		return []Step{
+			{"change a side and deploy it: it begins in shadow", ""},
+			{"or, if the candidate was not at fault, begin again", command(a, "resume", withReason)},
+		}
+	case a.State.Hold:
+		return []Step{endHold(a)}
+	case a.State.Stage == promotion.Completed:
+		return []Step{{"make the candidate the authoritative in the policy file, and remove the old one", ""}}
+	case a.Evidence.Now.Before(warmUntil):
+		return append([]Step{{"nothing until " + instant(warmUntil) + ": until completed, a rollback gives no client a fresh budget; then complete", ""}},
+			rollBack(a, "to go back", withReason)...)
+	}
+	return append([]Step{{"end the migration", complete}}, rollBack(a, "or go back", withReason)...)
+}
+
+// stepsOfVerdict returns what to do by the verdict.
+func stepsOfVerdict(a *promotion.Assessment) []Step {
+	switch {
+	case a.Gate.Verdict == gate.Fail && a.State.Stage == promotion.Canary:
+		return append(rollBack(a, "end the canary: roll back", withReason), seeKeys(a)...)
+	case a.Gate.Verdict == gate.Fail:
+		return append([]Step{{"change the candidate, or raise the threshold if the difference is wanted", ""}}, seeKeys(a)...)
+	case a.MayStep() && a.Spec.Config.Automatic:
+		return []Step{{"nothing: the leader takes the step to " + a.Gate.Step + " within a minute", ""}}
+	case a.MayStep():
+		return []Step{{strings.TrimSpace("take the step to " + a.Gate.Step), command(a, "promote", withReason)}}
+	}
+
+	steps := []Step{{"wait: " + a.Gate.Reason, ""}}
+	if r, ok := a.Gate.Worst(); ok && *a.Gate.Ratio(r).Ratio >= a.Gate.Ratio(r).Threshold {
+		steps = append(steps, seeKeys(a)...)
+	}
+	return steps
 }
 
 // seeKeys offers the keys that differ, if any do.
-func seeKeys(a *promotion.Assessment) string {
+func seeKeys(a *promotion.Assessment) []Step {
 	total := a.Evidence.History.Total()
 	if total[divergence.NewlyDenied]+total[divergence.NewlyAllowed] == 0 {
-		return ""
+		return nil
 	}
-	return "; to see which keys differ: " + command(a, "top", "")
+	return []Step{{"see which keys differ", command(a, "top", "")}}
 }
 
 // firstOf lists as many names as fit on a line.

@@ -115,26 +115,24 @@ func goldenAssessment() promotion.Assessment {
 		}
 		a.Live[0].RedButton = true
 
-		eta := now.Add(12 * time.Hour)
+		due := now.Add(12 * time.Hour)
 		ratio := 0.0123
 		a.Gate = gate.Result{
-			Verdict: gate.Wait, Reason: "it soaks",
-			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{
-				Coverage: &ratio, UndisturbedHours: 22.25, Disturbed: &ratio, DisturbedBy: "a store has lost data",
+			Verdict: gate.Wait, Reason: "it soaks", NotBefore: &due,
+			Conditions: []gate.Condition{
+				{Name: "time seen", Have: "36 h", Need: "48 h", Due: &due},
+				{Name: "evidence of divergence", Met: true, Have: "18.5", Need: "10"},
+				{Name: "no regression of divergence", Met: true, Have: "7.25", Need: "below 24"},
 			},
-			CleanHoursNeeded: 48,
-			Forecast: gate.Forecast{
-				Obstacles:   []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
-				WouldPassAt: &eta, NoForecast: "of a reason", Never: true, // a real gate gives one of these three
-				WouldPassWhen: "48 h are clean", NotBefore: &eta, NotBeforeFor: "the clean time",
-			},
+			Quality: gate.Quality{Coverage: &ratio, UndisturbedHours: 22.25, Disturbed: &ratio, DisturbedBy: "a store has lost data"},
 		}
+		a.LostUntil = now.Add(time.Hour)
 		lower, upper := 0.0045, 0.0321
 		for r, score := range map[divergence.Ratio]float64{
 			divergence.OfComparisons: 18.5, divergence.OfAllows: 17.25, divergence.OfDenials: 20, divergence.ExtraLoad: 21.5,
 		} {
 			*a.Gate.Ratio(r) = gate.RatioResult{
-				Ratio: &ratio, Threshold: 0.04 - 0.01*float64(r), Score: score, Mirror: 7.25, LowerBound: &lower, UpperBound: &upper,
+				Ratio: &ratio, Threshold: 0.04 - 0.01*float64(r), Score: score, Regression: 7.25, LowerBound: &lower, UpperBound: &upper,
 			}
 		}
 		a.Gate.Step, a.Gate.Regression = "canary 10 %", gate.Alarm{Level: gate.Hold, Reason: "risen", Health: true, Harm: 1}
@@ -171,8 +169,8 @@ func goldenPolicy(t *testing.T) status.Policy {
 	p.TopNewlyDenied = []divergence.KeyCount{{Key: "acme", Count: 617}}
 	p.TopNewlyAllowed = []divergence.KeyCount{{Key: "globex", Count: 216}}
 
-	// No fleet has these beside STORE AWAY.
-	p.StandsIn, p.NotHeard = "the store west of the candidate", "0 of 3 live"
+	// No fleet has these beside STORE UNREACHABLE.
+	p.FallbackActive, p.NoHeartbeats = "the store west of the candidate", "0 of 3 live"
 	return p
 }
 
@@ -195,7 +193,7 @@ func TestTextIsOfTheInstanceAlone(t *testing.T) {
 		here := status.Here{
 			Instance: "web-1", Heard: &heard, Started: heard, File: "/etc/policies.yaml",
 			Policies: []status.Enforcement{
-				{Policy: "writes", Describe: "promoted", Version: "1.2", Enforced: "candidate", StoreAway: "neither side answers"},
+				{Policy: "writes", Describe: "promoted", Version: "1.2", Enforced: "candidate", StoreUnreachable: "neither side answers"},
 				{Policy: "reads", Describe: "no candidate", Enforced: "authoritative"},
 			},
 		}
@@ -211,14 +209,14 @@ func TestTextIsOfTheInstanceAlone(t *testing.T) {
 			}
 		}
 
-		const policies = `.*/etc/policies.yaml\nwrites: promoted, .*1\.2; .*candidate; STORE AWAY: neither side answers\n` +
+		const policies = `.*/etc/policies.yaml\nwrites: promoted, .*1\.2; .*candidate; STORE UNREACHABLE: neither side answers\n` +
 			`reads: no candidate; .*authoritative; .*\n$`
 		check(`^instance web-1 .*2000-01-01 00:00:00 UTC\n` + policies)
 
 		here.Trouble, here.WritesRefused = "OOM: no memory", true
 		time.Sleep(time.Minute)
 		check(`^instance web-1 .*2000-01-01 00:01:00 UTC\n` +
-			`STORE AWAY: .*REFUSES WRITES: OOM: no memory.*shadowlimit doctor\n.*2000-01-01 00:00:00 UTC.\n` + policies)
+			`STORE UNREACHABLE: .*REFUSES WRITES: OOM: no memory.*shadowlimit doctor\n.*2000-01-01 00:00:00 UTC.\n` + policies)
 	})
 
 	if got := get(status.Page(always()), "/status?format=text", ""); got.Code != http.StatusNotFound {
@@ -281,7 +279,7 @@ func TestPageEscapes(t *testing.T) {
 		a.Spec.Candidate = script
 		a.Spec.Authoritative = script
 		a.Gate.Reason = script + controls
-		a.Evidence.OtherEpoch = []string{script}
+		a.Evidence.OtherFingerprint = []string{script}
 	}))
 	p.Alarm = script
 	for _, key := range []string{script, controls, long, "' onload=alert(1) x='", "javascript:alert(1)", "\xff\xfe"} {

@@ -28,7 +28,7 @@ func hashOf(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Template parses a page, which may use the parts that all pages share: ratios, outcomes, chart and harm. It panics
+// Template parses a page, which may use the parts that all pages share: ratios, conditions, outcomes, chart and harm. It panics
 // if the text is no template, so it is for texts of the program.
 func Template(text string) *template.Template {
 	parts := template.Must(template.New("parts").Funcs(pageFuncs).Parse(partsText))
@@ -38,7 +38,7 @@ func Template(text string) *template.Template {
 // RatioRows are the rows of the part ratios.
 func RatioRows(g *gate.Result) (rows []ratioView) {
 	for _, r := range divergence.AllRatios {
-		rows = append(rows, ratioViewOf(r, g.Ratio(r)))
+		rows = append(rows, ratioViewOf(r, g))
 	}
 	return rows
 }

@@ -32,17 +32,19 @@ type Policy struct {
 	Mode          string          `json:"mode"`
 	// StoreFailure says what decides while the store of the enforced side does not answer; "" if no instance has said so.
 	StoreFailure string `json:"store_failure,omitempty"`
-	// StoreAway says that the authoritative's store does not answer, and what that means for a rollback.
-	StoreAway string `json:"store_away,omitempty"`
-	// StandsIn says that the authoritative decides for an enforced candidate whose store does not answer.
-	StandsIn string `json:"stands_in,omitempty"`
-	// NotHeard says that no instance has written to the service's Redis recently, although it answers.
-	NotHeard string `json:"not_heard,omitempty"`
+	// StoreUnreachable says that the authoritative's store does not answer, and what that means for a rollback.
+	StoreUnreachable string `json:"store_unreachable,omitempty"`
+	// FallbackActive says that the authoritative decides for an enforced candidate whose store does not answer.
+	FallbackActive string `json:"fallback_active,omitempty"`
+	// NoHeartbeats says that no instance has written to the service's Redis recently, although it answers.
+	NoHeartbeats string `json:"no_heartbeats,omitempty"`
 	// Levels are how much of the limits of adaptive sides holds; empty without one.
 	Levels []SideLevel `json:"levels"`
 	// First says that the policy file names keys that are in a canary from its first step, by an expression, which no
 	// instance announces: it may name clients.
 	First bool `json:"first"`
+	// StageAt is when the stage, or its percentage, began.
+	StageAt time.Time `json:"stage_at"`
 	// Actor made the last move of the policy, at At, for Reason.
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
@@ -58,9 +60,10 @@ type Policy struct {
 	HarmScore float64    `json:"harm_score"`
 	Instances []Instance `json:"instances"`
 	Alarm     string     `json:"alarm,omitempty"`
-	NextStep  string     `json:"next_step"`
-	// Obstacles are all that keeps the verdict from pass; empty after a pass or a fail.
-	Obstacles []Obstacle `json:"obstacles"`
+	// DataLost says that a store has lost what a side remembers, and until when that disturbs the evidence.
+	DataLost string `json:"data_lost,omitempty"`
+	// Next are the things to do, the most urgent first.
+	Next []Step `json:"next"`
 	// JudgedAt is when the evidence was evaluated, Leader the instance that did so, "" if that was done for this report.
 	JudgedAt  time.Time `json:"judged_at"`
 	JudgedAge float64   `json:"judged_age_seconds"`
@@ -69,39 +72,6 @@ type Policy struct {
 	Series []gate.Point `json:"-"`
 	// Canary are the percentages of the steps to promotion.
 	Canary []float64 `json:"-"`
-}
-
-// Obstacle is one thing that keeps the verdict from pass.
-type Obstacle struct {
-	Kind  string `json:"kind"`
-	Text  string `json:"text"`
-	Waits bool   `json:"waits"` // it ends by itself if time and traffic go on as they were
-	// Have and Need are the numbers of the gap, in the unit of the text: requests, keys, hours, weekdays, a score, or shares as
-	// fractions; nil where there are none. A share of differences must be below Need.
-	Have *float64 `json:"have"`
-	Need *float64 `json:"need"`
-	// Ratio is the name of the ratio that it is about; "" for none.
-	Ratio string `json:"ratio,omitempty"`
-	// NoForecast says why it cannot be said when it ends, "" if it can. Never says that waiting does not end it.
-	NoForecast string `json:"no_forecast,omitempty"`
-	Never      bool   `json:"never"`
-	// Words are those for people; see gate.Obstacle.Words.
-	Words string `json:"-"`
-}
-
-// ObstaclesOf returns the obstacles of a verdict for a report: not nil, so an empty list is [] in JSON.
-func ObstaclesOf(list []gate.Obstacle) []Obstacle {
-	reported := make([]Obstacle, len(list))
-	for i, o := range list {
-		reported[i] = Obstacle{
-			Kind: o.Kind.String(), Text: o.Text, Waits: o.Waits() && !o.Never, Ratio: o.Ratio, NoForecast: o.NoForecast, Never: o.Never,
-			Words: o.Words(),
-		}
-		if o.Need != 0 {
-			reported[i].Have, reported[i].Need = &o.Have, &o.Need
-		}
-	}
-	return reported
 }
 
 // Cause is a probable cause of differences, and how many have it.
@@ -119,9 +89,9 @@ type Instance struct {
 	Live        bool    `json:"live"`
 	Idle        bool    `json:"idle"`       // it has decided no request
 	RedButton   bool    `json:"red_button"` // it enforces the authoritative in every stage
-	// Failing are the stores that do not answer it, besides the service's own. OwnStoreAway says that the own one does not.
-	Failing      []string `json:"failing,omitempty"`
-	OwnStoreAway bool     `json:"own_store_away,omitempty"`
+	// Failing are the stores that do not answer it, besides the service's own. OwnStoreUnreachable says that the own one does not.
+	Failing             []string `json:"failing,omitempty"`
+	OwnStoreUnreachable bool     `json:"own_store_unreachable,omitempty"`
 }
 
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
@@ -181,35 +151,36 @@ func policyOf(a *promotion.Assessment) Policy {
 	s := a.State
 	history := &a.Evidence.History
 	p := Policy{
-		Name:          a.Spec.Policy,
-		Stage:         s.Stage,
-		Percent:       s.Percent,
-		Hold:          s.Hold,
-		Term:          s.Term,
-		Seq:           s.Seq,
-		Fingerprint:   s.Fingerprint,
-		Enforced:      s.Name(),
-		Authoritative: a.Spec.Authoritative,
-		Candidate:     a.Spec.Candidate,
-		Mode:          modeOf(a),
-		StoreFailure:  StoreFailure(a.Spec.OnStoreFailure),
-		StoreAway:     StoreAway(a),
-		StandsIn:      StandsIn(a),
-		NotHeard:      NotHeard(a),
+		Name:             a.Spec.Policy,
+		Stage:            s.Stage,
+		Percent:          s.Percent,
+		Hold:             s.Hold,
+		Term:             s.Term,
+		Seq:              s.Seq,
+		Fingerprint:      s.Fingerprint,
+		Enforced:         s.Name(),
+		Authoritative:    a.Spec.Authoritative,
+		Candidate:        a.Spec.Candidate,
+		Mode:             modeOf(a),
+		StoreFailure:     StoreFailure(a.Spec.OnStoreFailure),
+		StoreUnreachable: StoreUnreachable(a),
+		FallbackActive:   FallbackActive(a),
+		NoHeartbeats:     NoHeartbeats(a),
 
 		First: a.Spec.First,
 
-		Actor:  s.Actor,
-		Reason: s.Reason,
-		At:     s.At,
+		StageAt: s.StageAt,
+		Actor:   s.Actor,
+		Reason:  s.Reason,
+		At:      s.At,
 
 		Summary:   Summarize(history.Total()),
 		Gate:      a.Gate,
 		HarmScore: a.Alarm.Harm,
 		Instances: []Instance{},
 		Alarm:     a.Alarm.Reason,
-		NextStep:  nextStep(a),
-		Obstacles: ObstaclesOf(a.Gate.Obstacles),
+		DataLost:  dataLost(a),
+		Next:      next(a),
 		JudgedAt:  a.Evidence.Now,
 		Leader:    a.Leader,
 		Canary:    a.Spec.Config.Canary,
@@ -235,7 +206,7 @@ func modeOf(a *promotion.Assessment) string {
 	return "manual"
 }
 
-// addSeries adds the ratios over time. A judge has published them.
+// addSeries adds the ratios over time. A leader has published them.
 func (p *Policy) addSeries(a *promotion.Assessment) {
 	switch {
 	case a.Leader == "":
@@ -272,7 +243,7 @@ func (p *Policy) addInstances(a *promotion.Assessment) {
 			RedButton:   i.RedButton,
 			Failing:     i.Failing,
 
-			OwnStoreAway: i.OwnStoreAway,
+			OwnStoreUnreachable: i.OwnStoreUnreachable,
 		})
 	}
 }

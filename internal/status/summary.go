@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -55,8 +56,8 @@ func Summarize(t divergence.Tally) Summary {
 // Rare returns the outcomes that are not in the table of four and that occurred.
 func (s *Summary) Rare() []Cause {
 	list := []Cause{
-		{"newly denied, as expected", s.ExpectedDenied},
-		{"newly allowed, as expected", s.ExpectedAllowed},
+		{"denied as expected", s.ExpectedDenied},
+		{"allowed as expected", s.ExpectedAllowed},
 		{"candidate failed", s.CandidateError},
 	}
 
@@ -65,9 +66,10 @@ func (s *Summary) Rare() []Cause {
 
 // WriteSummary writes a tally as a table, each count beside its ratio.
 func WriteSummary(w io.Writer, s *Summary) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var rows strings.Builder
+	table := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, n int64, note string) {
-		fmt.Fprintf(table, "  %s\t%s\t  %s\n", name, humanize.Grouped(n), note)
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", name, humanize.Grouped(n), strings.TrimRight("  "+note, " "))
 	}
 
 	row("both allow", s.AgreeAllow, "")
@@ -79,8 +81,8 @@ func WriteSummary(w io.Writer, s *Summary) error {
 		name string
 		n    int64
 	}{
-		{"newly denied, as expected", s.ExpectedDenied},
-		{"newly allowed, as expected", s.ExpectedAllowed},
+		{"denied as expected", s.ExpectedDenied},
+		{"allowed as expected", s.ExpectedAllowed},
 		{"candidate failed", s.CandidateError},
 	} {
 		if rare.n > 0 {
@@ -94,7 +96,9 @@ func WriteSummary(w io.Writer, s *Summary) error {
 	different := s.NewlyDenied + s.NewlyAllowed + s.CandidateError
 	row("divergence", different, share(s.Ratios.Divergence, "of all comparisons", -1))
 
-	return table.Flush()
+	table.Flush() // a strings.Builder never fails
+	_, err := io.WriteString(w, humanize.Wrap(rows.String(), columns))
+	return err
 }
 
 // share writes a ratio with what it refers to. A number of keys below 0 is left out.

@@ -11,14 +11,15 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// WriteText writes the report for people: a screen for each policy.
+// WriteText writes all of the report for people: a screen for each policy.
 func (r *Report) WriteText(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", r.Name)
 	for i := range r.Policies {
+		if i > 0 {
+			b.WriteString("\n")
+		}
 		r.Policies[i].write(&b)
 	}
 
@@ -26,48 +27,23 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// lines puts each thing to do on a line of its own: several in one line are not read at three in the morning. A command stays
-// whole, because the reason in its quotes may have several parts.
-func lines(next string) string {
-	var b strings.Builder
-	for _, part := range fragmentsOf(next) {
-		if !part.Command {
-			part.Text = strings.ReplaceAll(part.Text, "; ", "\n                 ")
-		}
-		b.WriteString(part.Text)
-	}
-	return b.String()
-}
-
 func (p *Policy) write(b *strings.Builder) {
 	// What Redis holds may be another program's: it must not send a terminal anything but words.
-	visible := humanize.Visible
-	fmt.Fprintf(b, "\n%s: %s, version %s, %s\n", visible(p.Name), visible(p.Describe()), p.Version(), visible(p.Mode))
-	if p.Alarm != "" {
-		fmt.Fprintf(b, "  ALARM: %s\n", visible(p.Alarm))
+	fmt.Fprintf(b, "%s\n", humanize.Visible(p.Name))
+	for _, w := range p.Warnings() {
+		b.WriteString(humanize.Wrap("  "+w.Label+": "+humanize.Visible(w.Text)+"\n", columns))
 	}
-
-	for _, line := range []struct{ name, text string }{
-		{"STORE AWAY", p.StoreAway}, {"STANDS IN", p.StandsIn}, {"NOT HEARD", p.NotHeard},
-	} {
-		if line.text != "" {
-			fmt.Fprintf(b, "  %s: %s\n", line.name, visible(line.text))
-		}
-	}
-
 	p.writeFacts(b)
-	fmt.Fprintf(b, "  next           %s\n\n", lines(visible(p.NextStep)))
+	p.writeNext(b)
 
-	p.writeLeader(b)
+	b.WriteString("\n")
 	p.Gate.WriteText(b) // a strings.Builder never fails
-	p.writeDisturbed(b)
-	if p.Gate.Verdict != gate.Pass {
-		fmt.Fprintf(b, "  what this verdict means, and what ends it: %s#verdict\n", glossary)
-	}
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
-	writePage(b, p.NotCompared(), "ShadowlimitCoverageLow")
+	if text := p.NotCompared(); text != "" {
+		b.WriteString(humanize.Wrap("  "+text+"\n", columns))
+	}
 	WriteCauses(b, "newly denied", p.CausesNewlyDenied)
 	WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
@@ -76,52 +52,65 @@ func (p *Policy) write(b *strings.Builder) {
 	p.writeInstances(b)
 }
 
-// writeFacts writes a policy's setting, and its last move: each has a line of its own.
+// writeFacts writes a policy's setting and its last move, each on a line. One without a value has no line.
 func (p *Policy) writeFacts(b *strings.Builder) {
-	visible := humanize.Visible
-	fmt.Fprintf(b, "  enforced       %s\n", visible(p.EnforcedText()))
-	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
-	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
+	writeFact(b, "stage", fmt.Sprintf("%s, version %s, %s", p.Describe(), p.Version(), p.Mode))
+	writeFact(b, "enforced", p.EnforcedText())
+	writeFact(b, "authoritative", p.Authoritative)
+	writeFact(b, "candidate", p.Candidate)
+	writeFact(b, "adaptive", p.LevelText())
+	writeFact(b, "store failure", p.StoreFailure)
+	writeFact(b, "first", p.Placing())
+	writeFact(b, "last move", p.MoveText())
+	writeFact(b, "evaluated", p.EvaluatedText())
+	writeFact(b, "evidence", p.DisturbedText())
+}
 
-	// A value that is left out has no line. Parts of one value stand below each other.
-	if levels := visible(p.LevelText()); levels != "" {
-		fmt.Fprintf(b, "  adaptive       %s\n", strings.ReplaceAll(levels, "; ", "\n                 "))
-		if p.givesWay() {
-			fmt.Fprintf(b, "                 see %sShadowlimitAdaptiveLevelLow.md\n", runbooks)
+// writeNext writes what to do. A command stays whole, to be pasted.
+func (p *Policy) writeNext(b *strings.Builder) {
+	b.WriteString("\nnext\n")
+	for _, step := range p.Next {
+		b.WriteString(humanize.Wrap("  "+humanize.Visible(step.Text)+"\n", columns))
+		if step.Command != "" {
+			fmt.Fprintf(b, "    %s\n", humanize.Visible(step.Command))
 		}
 	}
+}
 
-	if p.StoreFailure != "" {
-		fmt.Fprintf(b, "  store failure  %s\n", visible(p.StoreFailure))
+// writeFact writes a text beside its name, wrapped, or nothing without a text.
+func writeFact(b *strings.Builder, name, text string) {
+	const indent = 17
+	for i, line := range strings.Split(humanize.Wrap(humanize.Visible(text), columns-indent), "\n") {
+		if i > 0 {
+			name = ""
+		}
+		if text != "" {
+			fmt.Fprintf(b, "  %-*s%s\n", indent-2, name, strings.TrimLeft(line, " "))
+		}
 	}
-	if placing := visible(p.Placing()); placing != "" {
-		fmt.Fprintf(b, "  placed         %s\n", placing)
+}
+
+// MoveText says when the policy was last moved, by which actor and why; "" if it never was.
+func (p *Policy) MoveText() string {
+	if p.At.IsZero() {
+		return ""
+	}
+	text := instant(p.At)
+	if p.Actor != "" {
+		text += " by " + humanize.Printable(p.Actor)
 	}
 	if p.Reason != "" {
-		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
-			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
+		text += ": " + humanize.Printable(p.Reason)
 	}
+	return text
 }
 
-// writeLeader names the instance that has evaluated the evidence. Without one a line says so, too: a reader does not miss a line that
-// is sometimes there.
-func (p *Policy) writeLeader(b *strings.Builder) {
+// EvaluatedText says when the evidence was evaluated, by which instance.
+func (p *Policy) EvaluatedText() string {
 	if p.Leader == "" {
-		b.WriteString("  evaluated by this command: no leader has published anything of this evidence within a minute\n")
-		return
+		return "for this report: no leader has published this within a minute"
 	}
-	fmt.Fprintf(b, "  evaluated %s before this report by %s\n", seconds(p.JudgedAge), humanize.Printable(p.Leader))
-}
-
-// writeDisturbed says how much of the last day counts, in any case: a reader does not miss a line that is sometimes there.
-func (p *Policy) writeDisturbed(b *strings.Builder) {
-	switch text := humanize.Visible(p.DisturbedText()); {
-	case text == "":
-	case p.Gate.DisturbedBy == "":
-		fmt.Fprintf(b, "  %s\n", text)
-	default:
-		writePage(b, text, "ShadowlimitNoEvidence")
-	}
+	return seconds(p.JudgedAge) + " before this report by " + humanize.Printable(p.Leader)
 }
 
 // shownInLine is how many keys and instances fit on a screen.
@@ -142,7 +131,7 @@ func WriteCauses(b *strings.Builder, harm string, causes []Cause) {
 	for i, c := range causes {
 		texts[i] = c.Cause + " " + humanize.Percent(float64(c.Count)/float64(sum))
 	}
-	fmt.Fprintf(b, "  %s, probable causes: %s\n", harm, strings.Join(texts, ", "))
+	b.WriteString(humanize.Wrap(fmt.Sprintf("  %s, probable causes: %s\n", harm, strings.Join(texts, ", ")), columns))
 }
 
 func writeKeys(b *strings.Builder, title string, keys []divergence.KeyCount, total int64) {
@@ -157,7 +146,7 @@ func writeKeys(b *strings.Builder, title string, keys []divergence.KeyCount, tot
 		texts[i] = fmt.Sprintf("%s %s (%s)",
 			humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(share))
 	}
-	fmt.Fprintf(b, "  %s: %s\n", title, strings.Join(texts, ", "))
+	b.WriteString(humanize.Wrap(fmt.Sprintf("  %s: %s\n", title, strings.Join(texts, ", ")), columns))
 }
 
 // writeInstances counts the instances, and lists those with a note. If there are only a few it lists all.
@@ -167,24 +156,24 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 		return
 	}
 
-	fmt.Fprintf(b, "\ninstances: %s\n", p.InstancesText())
+	b.WriteString(humanize.Wrap("\ninstances: "+p.InstancesText()+"\n", columns))
 
 	// A fleet of hundreds must not push the verdict off the screen.
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range p.Instances {
 		in := &p.Instances[i]
 		if len(p.Instances) <= shownInLine || in.Note(p) != "" {
-			fmt.Fprintf(table, "  %s\t%s\tlast seen %s ago\t%s\n",
-				humanize.Printable(in.ID), "applied "+in.AppliedText(p), seconds(in.AgeSeconds), in.Note(p))
+			fmt.Fprintf(table, "  %s\t%s\t%s ago\t%s\n",
+				humanize.Printable(in.ID), humanize.Visible(in.AppliedText(p)), seconds(in.AgeSeconds), in.Note(p))
 		}
 	}
 	table.Flush()
 }
 
-// AppliedText names the version that the instance has applied. One of another fingerprint follows none of them.
+// AppliedText names the version that the instance has applied; "" if it has another fingerprint, and follows none of them.
 func (i *Instance) AppliedText(p *Policy) string {
 	if i.Live && i.Fingerprint != p.Fingerprint {
-		return "none"
+		return ""
 	}
 	return i.Applied
 }
@@ -240,25 +229,18 @@ func (p *Policy) InstancesText() string {
 func (i *Instance) Note(p *Policy) string {
 	switch {
 	case !i.Live:
-		return "silent: it has stopped, or cannot write to the service's Redis"
+		return "silent: stopped, or cut off from Redis"
 	case i.RedButton:
-		return "red button pressed: enforces the authoritative"
+		return "red button pressed"
 	case i.Fingerprint != p.Fingerprint && i.Idle:
-		return "has another fingerprint: does not follow this stage, and waits for its first request"
+		return "another fingerprint, no request yet"
 	case i.Fingerprint != p.Fingerprint:
-		return "has another fingerprint: does not follow this stage"
+		return "another fingerprint"
 	case i.Applied != p.Version():
-		return "has not applied this version yet"
+		return "not applied yet"
 	}
 
 	return ""
-}
-
-// writePage writes a text and the runbook about it, or nothing without a text.
-func writePage(b *strings.Builder, text, runbook string) {
-	if text != "" {
-		fmt.Fprintf(b, "  %s; see %s%s.md\n", text, runbooks, runbook)
-	}
 }
 
 func seconds(s float64) string {

@@ -1,12 +1,13 @@
 package status_test
 
 import (
+	"cmp"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -26,7 +27,7 @@ func assessed(stage promotion.Stage, edit func(*promotion.Assessment)) promotion
 			Policy: "writes", Fingerprint: "e", Config: promotion.Config{}.WithDefaults(), Authoritative: "old", Candidate: "new",
 		},
 		State: promotion.State{
-			Version: version, Stage: stage, Fingerprint: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because",
+			Version: version, Stage: stage, Fingerprint: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because", At: began,
 		},
 		Evidence: gate.Evidence{Since: began, Now: now, Live: 1},
 		Gate:     gate.Result{Verdict: gate.Pass, Reason: "all is well"},
@@ -48,33 +49,9 @@ func differing(a *promotion.Assessment) {
 	a.Evidence.History.Minutes = []divergence.Minute{minute}
 }
 
-// runbooks is where the report leads a reader to.
-const runbooks = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/"
-
-// ofRatio is the obstacle of a ratio, which is the first word of its text.
-func ofRatio(kind gate.ObstacleKind, text string) gate.Obstacle {
-	name, _, _ := strings.Cut(text, " ")
-	return gate.Obstacle{Kind: kind, Text: text, Ratio: name}
-}
-
-// early is one from too few requests.
-func early(text string) gate.Obstacle {
-	o := ofRatio(gate.AboveThreshold, text)
-	o.Early = true
-	return o
-}
-
-// hinder sets obstacles, or pairs of a kind and a text, as the obstacles of a policy.
-func hinder(a *promotion.Assessment, pairs ...any) {
-	a.Gate.Verdict = gate.Insufficient
-	for i := 0; i < len(pairs); i += 2 {
-		if o, ok := pairs[i].(gate.Obstacle); ok {
-			a.Gate.Obstacles = append(a.Gate.Obstacles, o)
-			i--
-			continue
-		}
-		a.Gate.Obstacles = append(a.Gate.Obstacles, gate.Obstacle{Kind: pairs[i].(gate.ObstacleKind), Text: pairs[i+1].(string)})
-	}
+// wait takes a pass back by a condition.
+func wait(a *promotion.Assessment, reason string) {
+	a.Gate.Add(gate.Condition{Name: "time seen", Have: "1 h", Need: "48 h", Reason: reason})
 }
 
 func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
@@ -92,7 +69,7 @@ func TestCommandsOfAlarmsCanBePasted(t *testing.T) {
 	a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "protected key $(reboot)'s `x` lost 5 %; 20 clients harmed"}
 	text := textOf(t, reportOf(t, a))
 
-	const want = "\n  next           shadowlimit rollback writes --reason 'protected key $(reboot)'\\''s `x` lost 5 %; 20 clients harmed'\n"
+	const want = "\n    shadowlimit rollback writes --reason 'protected key $(reboot)'\\''s `x` lost 5 %; 20 clients harmed'\n"
 	if !strings.Contains(text, want) {
 		t.Errorf("%s\nwant %s", text, want)
 	}
@@ -109,6 +86,9 @@ func matches(text, pattern string) bool {
 	return (text == "") == (pattern == "") && regexp.MustCompile(pattern).MatchString(text)
 }
 
+// flat puts a text into one line.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 func textOf(t *testing.T, p status.Policy) string {
 	t.Helper()
 	var b strings.Builder
@@ -119,7 +99,7 @@ func textOf(t *testing.T, p status.Policy) string {
 }
 
 // An operator who is about to roll back must see what on_store_failure would make of that.
-func TestStoreAwayIsShown(t *testing.T) {
+func TestStoreUnreachableIsShown(t *testing.T) {
 	for rule, want := range map[string]string{
 		promotion.FailDeny:  `east.* 1 of 1 .*deny: do not roll back`,
 		promotion.FailAllow: `east.* 1 of 1 .*allow:.* rollback no request`,
@@ -128,11 +108,11 @@ func TestStoreAwayIsShown(t *testing.T) {
 	} {
 		// A stage that could not be read may be one that a rollback would end.
 		unread := assessed("", func(a *promotion.Assessment) { away(a, rule) })
-		if got := status.StoreAway(&unread); !matches(got, want) {
+		if got := status.StoreUnreachable(&unread); !matches(got, want) {
 			t.Errorf("%q, no stage: %s", rule, got)
 		}
 		text := textOf(t, reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { away(a, rule) })))
-		if !matches(text, `\n  STORE AWAY: .*`+want) {
+		if !matches(flat(text), ` STORE UNREACHABLE: .*`+want) {
 			t.Errorf("%q: %s\nwant %s", rule, text, want)
 		}
 	}
@@ -154,27 +134,27 @@ func TestStoreAwayIsShown(t *testing.T) {
 			a.Spec.Store, a.Spec.CandidateStore = "north", "west"
 		})
 		for _, a := range []promotion.Assessment{rolledBack, beside, completed} {
-			if p := reportOf(t, a); !matches(p.StoreAway, want) {
-				t.Errorf("%q, %s: %s, want %s", rule, p.Stage, p.StoreAway, want)
+			if p := reportOf(t, a); !matches(p.StoreUnreachable, want) {
+				t.Errorf("%q, %s: %s, want %s", rule, p.Stage, p.StoreUnreachable, want)
 			}
 		}
 	}
 
 	// A completed policy does not ask its authoritative.
 	completed := assessed(promotion.Completed, func(a *promotion.Assessment) { away(a, promotion.FailDeny) })
-	if p := reportOf(t, completed); !strings.Contains(p.StoreAway, "do not roll back") {
-		t.Errorf("completed: %s", p.StoreAway)
+	if p := reportOf(t, completed); !strings.Contains(p.StoreUnreachable, "do not roll back") {
+		t.Errorf("completed: %s", p.StoreUnreachable)
 	}
 
 	// A candidate's store does not matter to a rollback.
 	a := assessed(promotion.Promoted, func(a *promotion.Assessment) { a.Live[0].Failing = []string{"west"} })
-	if p := reportOf(t, a); p.StoreAway != "" {
-		t.Errorf("the authoritative's store answers, but the report says %q", p.StoreAway)
+	if p := reportOf(t, a); p.StoreUnreachable != "" {
+		t.Errorf("the authoritative's store answers, but the report says %q", p.StoreUnreachable)
 	}
 }
 
 // What an instance says in an outage holds for the side that decides there, and for the side that stands in for it.
-func TestStoreAwayHere(t *testing.T) {
+func TestStoreUnreachableHere(t *testing.T) {
 	type sides = [2]status.Answering // authoritative, candidate
 	const ok, silent, refusing, lapsing = status.Answers, status.Silent, status.Refusing, status.Lapsing
 	const deny, allow, local = promotion.FailDeny, promotion.FailAllow, promotion.FailLocal
@@ -206,261 +186,208 @@ func TestStoreAwayHere(t *testing.T) {
 		o := status.Outlook{
 			Decides: tt.decides, Sides: tt.sides, Reasons: [2]string{"A", "B"}, OnStoreFailure: tt.rule, Alone: tt.alone,
 		}
-		if got := o.StoreAway(); !matches(got, tt.want) {
+		if got := o.StoreUnreachable(); !matches(got, tt.want) {
 			t.Errorf("%v decide, %v answer, %s:\n%s, want\n%s", tt.decides, tt.sides, tt.rule, got, tt.want)
 		}
 	}
 }
 
-// The most urgent step comes first, and commands are whole.
-func TestNextStep(t *testing.T) {
-	const rollback = "shadowlimit rollback writes --reason "
-	alarm := func(level gate.Level, reason string) func(*promotion.Assessment) {
-		return func(a *promotion.Assessment) { a.Alarm = gate.Alarm{Level: level, Reason: reason} }
+// The most urgent step comes first, and commands are whole. A step without a command is "-".
+func TestNext(t *testing.T) {
+	const promote, resume, top = "promote writes --reason WHY", "resume writes", "top writes"
+	const rollback, rollbackWhy = "rollback writes --reason 'harm'", "rollback writes --reason WHY"
+	const pause, doctor = "pause writes --reason 'harm'", "doctor"
+	alarm := func(level gate.Level) func(*promotion.Assessment) {
+		return func(a *promotion.Assessment) { a.Alarm = gate.Alarm{Level: level, Reason: "harm"} }
 	}
-	tests := []struct {
+	all := func(edits ...func(*promotion.Assessment)) func(*promotion.Assessment) {
+		return func(a *promotion.Assessment) {
+			for _, edit := range edits {
+				edit(a)
+			}
+		}
+	}
+	held := func(a *promotion.Assessment) { a.State.Hold = true }
+	pressed := func(a *promotion.Assessment) {
+		a.Live[0].RedButton = true
+		a.Gate.Add(gate.Condition{Name: "red button"})
+	}
+	waiting := func(a *promotion.Assessment) { wait(a, "it soaks") }
+	unreachable := func(rule string) func(*promotion.Assessment) {
+		return func(a *promotion.Assessment) { away(a, rule) }
+	}
+	failed := func(a *promotion.Assessment) { a.Gate.Verdict = gate.Fail }
+	automatic := func(a *promotion.Assessment) { a.Spec.Config.Automatic = true }
+	above := func(a *promotion.Assessment) {
+		high := 0.08
+		a.Gate.NewlyDenied = gate.RatioResult{Ratio: &high, Threshold: 0.02}
+		differing(a)
+		waiting(a)
+	}
+	other := func(a *promotion.Assessment) {
+		a.Evidence.OtherFingerprint = []string{"j"}
+		a.Live = []promotion.Instance{{ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}}}
+	}
+
+	for _, tt := range []struct {
 		name  string
 		stage promotion.Stage
 		edit  func(*promotion.Assessment)
 		want  string
 	}{
-		{"passed", promotion.Shadow, nil, "^shadowlimit promote writes --reason WHY$"},
-		{"passed, automatic, in the change window", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Spec.Config.Automatic = true
-		}, "^none: .*within a minute"},
-		{"passed, automatic, before the change window", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Spec.Config.Automatic, a.Spec.Config.Change.Days = true, []time.Weekday{time.Monday}
-			a.Spec.Config.Change.Zone = "America/New_York"
-		}, "^none: .*Mon 2026-03-16 13:00 UTC"},
-		{"passed, automatic, in a zone that this machine does not know", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Spec.Config.Automatic, a.Spec.Config.Change.Zone = true, "Mars"
-		}, `^none: .*two weeks.*"Mars"`},
-		{"evidence that cannot be read", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.Unreadable, promotion.EvidenceUnreadable+": no answer")
-		}, "Redis.*shadowlimit doctor"},
-		{"no instance has had it for a month", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.NoInstance, "32 days")
+		{"passed", promotion.Shadow, nil, promote},
+		{"passed, automatic", promotion.Shadow, automatic, "-"},
+		{"waiting", promotion.Shadow, waiting, "-"},
+		{"a ratio above its threshold", promotion.Shadow, above, "-; " + top},
+		{"failed", promotion.Shadow, all(differing, failed), "-; " + top},
+		{"failed in a canary", promotion.Canary, all(differing, failed), rollbackWhy + "; " + top},
+		{"gone", promotion.Shadow, func(a *promotion.Assessment) {
+			waiting(a)
 			a.Live, a.Silent = nil, nil
-		}, "start the service.*shadowlimit forget writes"},
-		{"no instance knows the thresholds", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.Thresholds, "its thresholds are unknown")
-			a.State.Fingerprint = "e5f1"
-		}, "finish the deployment.*fingerprint e5f1"},
-		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			hinder(a, gate.LowScore, "3 blocks", gate.CleanTime, "1 h of 48 h clean")
-			a.Gate.Verdict, a.Gate.NoForecast = gate.Wait, "traffic is rare"
-		}, "^wait .*traffic is rare.*3 blocks.*1 h of 48 h.*shadowlimit top writes"},
-		{"waiting in vain, for more than that", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.FewDenials, "100 of the 200 denials", gate.FewDeniedKeys, "5 of the 20 keys")
-			a.Gate.NoForecast, a.Gate.Never = "only 5 keys", true
-		}, "^cannot pass: only 5 keys; .*100 of the 200 denials.*5 of the 20 keys"},
-		{"waiting, with a forecast and its condition", promotion.Shadow, func(a *promotion.Assessment) {
-			at := now.Add(47 * time.Hour)
-			hinder(a, gate.HoursUnseen, "1 of 24 hours seen", gate.CleanTime, "1 h of 48 h clean")
-			a.Gate.WouldPassAt, a.Gate.WouldPassWhen = &at, "48 h are clean"
-		}, "^wait .*Thu 2026-03-12 11:00 UTC.*48 h are clean.*1 of 24 hours seen.*1 h of 48 h clean"},
-		{"an action, and what comes later", promotion.Shadow, func(a *promotion.Assessment) {
-			at := now.Add(47 * time.Hour)
-			hinder(a, gate.DeniesNothing, "of 1000", gate.CleanTime, "1 h of 48 h clean")
-			a.Gate.NotBefore, a.Gate.NotBeforeFor = &at, "the clean time"
-		}, "candidate limits.*wait: 1 h of 48 h clean; .*Thu 2026-03-12 11:00 UTC.*the clean time"},
-		{"nothing is allowed", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.AllowsNothing, "check its limit")
-		}, "^check its limit$"},
-		{"a ratio above its threshold", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			hinder(a, ofRatio(gate.AboveThreshold, "divergence is 8 %"), ofRatio(gate.AboveThreshold, "newly_denied is 8 %"),
-				gate.CleanTime, "1 h clean")
-			a.Gate.Verdict = gate.Wait
-		}, `divergence is 8 % .*newly_denied.*expected.*threshold.*change the candidate.*wait: 1 h clean; .*shadowlimit top writes`},
-		{"ratios above their thresholds, the first from too little", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			hinder(a, early("divergence is 3 %: too early to tell"), ofRatio(gate.AboveThreshold, "newly_denied is 8 %"))
-		}, `newly_denied is 8 % .*divergence.*change the candidate`},
-		{"a ratio above its threshold, from too little", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			hinder(a, early("divergence is 3 %: too early to tell"))
-		}, "more traffic.*divergence is 3 %.*shadowlimit top writes"},
-		{"several obstacles, the first that needs an action first", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.NotWriting = []string{"instance-j"}
-			hinder(a, gate.FewDenials, "2 of 200", gate.DeniesNothing, "of 1000", gate.HoursUnseen, "3 hours", gate.NotWriting, "j",
-				gate.LowScore, "score", gate.CleanTime, "1 h clean")
-			a.Gate.Verdict = gate.Insufficient
-		}, "log.*instance-j; .*candidate limits.*wait: 2 of 200; and: 3 hours; and: score; and: 1 h clean$"},
-		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.NothingCompared, "nothing", gate.NoInstance, "none is live")
-		}, "start the service.*; .*send traffic"},
-		{"too little coverage", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			hinder(a, gate.LowCoverage, "90 %")
-		}, runbooks + "ShadowlimitCoverageLow.md"},
-		{"held for health", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.State.HeldForHealth = true, true
-		}, "by itself.*an hour.*shadowlimit resume writes$"},
-		{"the red button, passed", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Live[0].RedButton = true
-			hinder(a, gate.RedButton, "the red button is pressed on i")
-		}, "^release the red button of i$"},
-		{"the red button, no traffic", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Live[0].RedButton = true
-			hinder(a, gate.NothingCompared, "nothing", gate.RedButton, "the red button is pressed on i")
-		}, "send traffic.*; release the red button of i$"},
-		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
-			a.Live[0].RedButton, a.Alarm = true, gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, "^" + rollback + "'overload'; release the red button of i$"},
-		{"failed", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			a.Gate.Verdict = gate.Fail
-		}, "^change the candidate; .*: shadowlimit top writes"},
-		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) {
-			differing(a)
-			a.Gate.Verdict = gate.Fail
-		}, "^" + rollback + "WHY; .*: shadowlimit top writes"},
-		{"dwelling", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.StageAt = now
-		}, "^wait until Tue 2026-03-10 13:00 UTC: .*0 %"},
-		{"dwelling, automatic, beyond the change window", promotion.Canary, func(a *promotion.Assessment) {
-			a.Spec.Config.Automatic, a.State.StageAt, a.Spec.Config.Dwell = true, now, 4*time.Hour
-		}, "^wait until Tue 2026-03-10 16:00 UTC: .*Wed 2026-03-11 09:00 UTC"},
-		{"an alarm", promotion.Canary, alarm(gate.RollBack, "overload"), "^" + rollback + "'overload'$"},
-		{"an alarm, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
-			away(a, promotion.FailDeny)
-			alarm(gate.RollBack, "overload")(a)
-		}, "^repair .*east.*deny every request; then: " + rollback + "'overload'$"},
-		{"an alarm, the authoritative's store away, and allow", promotion.Canary, func(a *promotion.Assessment) {
-			away(a, promotion.FailAllow)
-			alarm(gate.RollBack, "overload")(a)
-		}, "^repair .*east.*limit no request; .*at once.*: " + rollback + "'overload'$"},
-		{"an alarm that only holds, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
-			away(a, promotion.FailDeny)
-			alarm(gate.Hold, "risen")(a)
-		}, "repair .*east.*deny every request; then: " + rollback + "'risen'; .*: shadowlimit pause writes --reason 'risen'$"},
-		{"an alarm, the authoritative's store away, and local", promotion.Canary, func(a *promotion.Assessment) {
-			away(a, promotion.FailLocal)
-			alarm(gate.RollBack, "overload")(a)
-		}, "^" + rollback + "'overload'$"},
-		{"an alarm during a deployment", promotion.Canary, func(a *promotion.Assessment) {
-			alarm(gate.RollBack, "overload")(a)
-			a.Evidence.OtherEpoch = []string{"j"}
-		}, "^" + rollback + "'overload'$"},
-		{"an alarm that only holds", promotion.Canary, alarm(gate.Hold, "risen"),
-			": " + rollback + "'risen'; .*: shadowlimit pause writes --reason 'risen'$"},
-		{"an alarm that only holds, on hold", promotion.Canary, func(a *promotion.Assessment) {
-			alarm(gate.Hold, "risen")(a)
-			a.State.Hold, a.State.Percent = true, 50
-		}, "50 % of the keys.*: " + rollback + "'risen'; .*: shadowlimit resume writes$"},
-		{"an alarm that only holds, on hold, promoted", promotion.Promoted, func(a *promotion.Assessment) {
-			alarm(gate.Hold, "risen")(a)
-			a.State.Hold, a.State.Percent = true, 100
-		}, "all keys.*: " + rollback},
-		{"an alarm of the candidate's health, on hold for that", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
-			a.State.Hold, a.State.HeldForHealth, a.State.Percent = true, true, 50
-		}, "50 % of the keys.*: " + rollback + "'the candidate fails'; .*by itself.*an hour.*: shadowlimit resume writes$"},
-		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"instance-j"}
-			a.Live = []promotion.Instance{{ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}}}
-		}, "^undo the deployment.*in shadow.*instance-j"},
-		{"a deployment that takes over", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"j"}
+		}, "-; forget writes"},
+		{"the store is unreachable", promotion.Shadow, all(waiting, unreachable(promotion.FailDeny)), doctor + "; -"},
+		{"the candidate's is", promotion.Canary, all(waiting, func(a *promotion.Assessment) {
+			a.Spec.CandidateStore, a.Live[0].Failing = "west", []string{"west"}
+		}), doctor + "; -"},
+		{"no heartbeats", promotion.Shadow, all(waiting, func(a *promotion.Assessment) {
+			a.Silent, a.Live = a.Live, nil
+		}), doctor + "; -"},
+		{"the red button", promotion.Shadow, pressed, "-"},
+		{"the red button, on hold", promotion.Canary, all(pressed, held), "-; " + resume},
+		{"an alarm", promotion.Canary, alarm(gate.RollBack), rollback},
+		{"an alarm, the red button", promotion.Canary, all(pressed, alarm(gate.RollBack)), rollback + "; -"},
+		{"an alarm, the store unreachable, deny", promotion.Canary, all(unreachable(promotion.FailDeny), alarm(gate.RollBack)), "-; " + rollback + "; " + doctor},
+		{"an alarm, the store unreachable, allow", promotion.Canary, all(unreachable(promotion.FailAllow), alarm(gate.RollBack)), "-; " + rollback + "; " + doctor},
+		{"an alarm, the store unreachable, local", promotion.Canary, all(unreachable(promotion.FailLocal), alarm(gate.RollBack)), rollback + "; " + doctor},
+		{"an alarm that only holds", promotion.Canary, alarm(gate.Hold), rollback + "; " + pause},
+		{"an alarm that only holds, on hold", promotion.Canary, all(held, alarm(gate.Hold)), rollback + "; " + resume},
+		{"an alarm during a deployment", promotion.Canary, all(other, alarm(gate.RollBack)), rollback},
+		{"a deployment", promotion.Canary, other, "-; adopt writes --reason WHY"},
+		{"a deployment that takes over", promotion.Promoted, all(other, func(a *promotion.Assessment) {
 			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
-		}, "^wait until Tue 2026-03-10 12:00 UTC: .*e2"},
-		{"a deployment that is due", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"j"}
-			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(-time.Second)}
-		}, "^look again in 15 s: .*e2"},
-		{"a deployment that is held", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"instance-j"}
-			held := map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}
-			a.Live = []promotion.Instance{{ID: "instance-h", At: now, Policies: held}, {ID: "instance-i", At: now, Idle: true, Policies: held}}
-		}, "^finish the deployment or undo it.*instance-j.* by instance-h; .*: shadowlimit adopt writes --reason WHY$"},
-		{"on hold", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold = true
-		}, ": shadowlimit resume writes$"},
-		{"on hold, without a pass", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold = true
-			hinder(a, gate.CleanTime, "1 h clean")
-		}, ": shadowlimit resume writes; .*wait: 1 h clean$"},
-		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"instance-j"}
-			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
-		}, "^undo the deployment.*instance-j.*; .*: shadowlimit resume writes; .*candidate limits"},
-		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
-			a.State.Hold = true
-		}, "deploy.*: shadowlimit resume writes --reason WHY$"},
-		{"promoted", promotion.Promoted, nil,
-			"^nothing until Sat 2026-03-14 12:00 UTC: .*: shadowlimit complete writes --reason WHY; .*: " + rollback + "WHY$"},
+		}), "-"},
+		{"on hold", promotion.Canary, held, resume},
+		{"held for health", promotion.Canary, all(held, func(a *promotion.Assessment) { a.State.HeldForHealth = true }), resume},
+		{"rolled back", promotion.RolledBack, held, "-; resume writes --reason WHY"},
+		{"promoted", promotion.Promoted, nil, "-; " + rollbackWhy},
 		{"promoted a week ago", promotion.Promoted, func(a *promotion.Assessment) {
 			a.State.StageAt = now.Add(-promotion.RollbackWindow)
-		}, "^shadowlimit complete writes --reason WHY; .*: " + rollback + "WHY$"},
-		{"completed", promotion.Completed, nil, "make the candidate the authoritative"},
-	}
-
-	for _, tt := range tests {
-		if got := reportOf(t, assessed(tt.stage, tt.edit)).NextStep; !matches(got, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
-// Every obstacle ends by waiting or by an action that the next step names.
-func TestEveryObstacleHasAWayOut(t *testing.T) {
-	for kind := range gate.ObstacleKind(gate.ObstacleKinds) {
-		a := assessed(promotion.Shadow, func(a *promotion.Assessment) { hinder(a, kind, "the obstacle") })
-		waits := a.Gate.Obstacles[0].Waits()
-		got := reportOf(t, a).NextStep
-		if waits != strings.HasPrefix(got, "wait: the obstacle") || got == "" {
-			t.Errorf("obstacle %d, which waits: %v: %q", kind, waits, got)
-		}
-	}
-}
-
-// Programs and people see all obstacles, and people the page that explains them.
-func TestObstaclesAreNamed(t *testing.T) {
-	p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
-		hinder(a, gate.Obstacle{Kind: gate.FewDenials, Text: "2 of 200", Have: 2, Need: 200, NoForecast: "no rate", Never: true},
-			gate.DeniesNothing, "none")
-	}))
-	have, need := 2.0, 200.0
-	want := []status.Obstacle{
-		{Kind: "few_denials", Text: "2 of 200", Have: &have, Need: &need, NoForecast: "no rate", Never: true,
-			Words: "2 of 200, and waiting alone does not end that: no rate"},
-		{Kind: "denies_nothing", Text: "none", Words: "none"},
-	}
-	if !reflect.DeepEqual(p.Obstacles, want) {
-		t.Errorf("%+v, want %+v", p.Obstacles, want)
-	}
-	if p := reportOf(t, assessed(promotion.Shadow, nil)); p.Obstacles == nil || len(p.Obstacles) != 0 {
-		t.Errorf("after a pass %#v, want an empty list", p.Obstacles)
-	}
-
-	for verdict, want := range map[string]string{
-		gate.Wait: "#verdict\n", gate.Insufficient: "#verdict\n", gate.Fail: "#verdict\n", gate.Pass: "",
+		}, "complete writes --reason WHY; " + rollbackWhy},
+		{"completed", promotion.Completed, nil, "-"},
 	} {
-		p.Gate.Verdict = verdict
-		if text := textOf(t, p); strings.Contains(text, "glossary.md#") != (want != "") || !strings.Contains(text, want) {
-			t.Errorf("%s: no %q in\n%s", verdict, want, text)
+		p := reportOf(t, assessed(tt.stage, tt.edit))
+		var got []string
+		for _, step := range p.Next {
+			got = append(got, cmp.Or(strings.TrimPrefix(step.Command, "shadowlimit "), "-"))
+			if step.Text == "" {
+				t.Errorf("%s: a step without a text: %+v", tt.name, p.Next)
+			}
+		}
+		if text := strings.Join(got, "; "); text != tt.want {
+			t.Errorf("%s: %s, want %s: %+v", tt.name, text, tt.want, p.Next)
 		}
 	}
 }
 
-// Ratios have one remedy, also where one is above its threshold, one was so lately, and one may be.
-func TestRatiosHaveOneRemedy(t *testing.T) {
-	a := assessed(promotion.Shadow, func(a *promotion.Assessment) {
-		hinder(a, early("extra_load is 12 %"), ofRatio(gate.AboveLately, "newly_denied is 8 %"), ofRatio(gate.Suspect, "divergence is 1.9 %"))
-	})
-	got := reportOf(t, a).NextStep
-	if !matches(got, `newly_denied is 8 % .*extra_load, divergence`) || strings.Count(got, "expected") != 1 {
-		t.Error(got)
+// A waiting policy says for what, and shows its conditions.
+func TestConditionsAreShown(t *testing.T) {
+	p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) { wait(a, "it soaks") }))
+	if p.Next[0].Text != "wait: it soaks" {
+		t.Error(p.Next)
+	}
+	page := get(status.Page(always(p)), "/status", "").Body.String()
+	for form, text := range map[string]string{"the text": textOf(t, p), "the page": page} {
+		for _, want := range []string{"time seen", "1 h", "48 h"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s has no %q:\n%s", form, want, text)
+			}
+		}
 	}
 }
 
-// A reader must see that no instance judges: the alert on it sends operators here.
-func TestTextSaysWhereItWasJudged(t *testing.T) {
-	for judge, want := range map[string]string{"instance-j": `\n  evaluated 12s .*instance-j\n`, "": `\n  evaluated by this command`} {
+// After the last move a report says that its evaluation is older, and offers no step of before.
+func TestOldEvaluationIsNoStep(t *testing.T) {
+	before := assessed(promotion.Shadow, nil)
+	published := before.Publish("j")
+	state := before.State
+	state.Seq, state.Stage, state.Percent = state.Seq+1, promotion.Canary, 1
+	after := published.Assessment(before.Spec, state)
+	after.Live = before.Live
+	p := reportOf(t, after)
+	if p.Gate.Verdict != gate.Wait || p.Next[0].Command != "" || len(p.Next) != 1 {
+		t.Errorf("%s: %+v", p.Gate.Verdict, p.Next)
+	}
+}
+
+// A store that has lost what a limiter remembers is told at the top, until a window has passed.
+func TestLostDataIsShown(t *testing.T) {
+	for after, want := range map[time.Duration]bool{time.Minute: true, -time.Minute: false} {
+		p := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { a.LostUntil = now.Add(after) }))
+		text := textOf(t, p)
+		if shown := matches(text, `^writes\n  DATA LOST: `); shown != want || (p.DataLost != "") != want {
+			t.Errorf("until %s from now: %t in\n%s", after, shown, text)
+		}
+	}
+}
+
+// A hundred policies have a hundred lines of 80 columns, the most urgent first, below each warning once.
+func TestListIsALineAPolicy(t *testing.T) {
+	var policies []status.Policy
+	for n := range 100 {
+		p := reportOf(t, assessed(promotion.Canary, func(a *promotion.Assessment) {
+			high := 0.0123
+			a.Gate.NewlyDenied = gate.RatioResult{Ratio: &high, Threshold: 0.02}
+			a.State.Percent, a.State.Hold = 12.5, n%2 == 0
+			switch n {
+			case 97, 98:
+				away(a, promotion.FailDeny)
+			case 99:
+				a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "harm"}
+			}
+		}))
+		p.Name = fmt.Sprintf("a-policy-with-a-rather-long-name-%d", n)
+		policies = append(policies, p)
+	}
+
+	var b strings.Builder
+	r := status.Report{Name: "shop", Policies: policies}
+	if err := r.WriteList(&b); err != nil {
+		t.Fatal(err)
+	}
+	head, table, _ := strings.Cut(b.String(), "policy ")
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	if len(lines) != 102 || !strings.HasSuffix(lines[101], "status POLICY for one") {
+		t.Errorf("%d lines, want a header, 100 and a last one:\n%s", len(lines), table)
+	}
+	if !matches(flat(head), `^ALARM a-policy\S*-99: harm STORE UNREACHABLE a-policy\S*-97, a-policy\S*-98: `) || strings.Count(head, "STORE UNREACHABLE") != 1 {
+		t.Errorf("above the list:\n%s", head)
+	}
+	for line := range strings.Lines(b.String()) {
+		if utf8.RuneCountInString(line) > 81 {
+			t.Errorf("a line of %d columns: %s", utf8.RuneCountInString(line)-1, line)
+		}
+	}
+	for line, want := range map[int]string{1: `canary 12\.5 % +pass`, 4: `newly_denied 1.23 %  3 days$`} {
+		if !matches(lines[line], want) {
+			t.Errorf("line %d: %s, want %s", line, lines[line], want)
+		}
+	}
+}
+
+// The text has 80 columns, but for commands, which are to be pasted whole.
+func TestTextHas80Columns(t *testing.T) {
+	for line := range strings.Lines(textOf(t, goldenPolicy(t))) {
+		if n := utf8.RuneCountInString(line) - 1; n > 80 && !strings.HasPrefix(line, "    shadowlimit ") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// A reader must see that no instance leads: the alert on it sends operators here.
+func TestTextSaysWhereItWasEvaluated(t *testing.T) {
+	for leader, want := range map[string]string{"instance-j": `\n  evaluated +12s .*instance-j\n`, "": `\n  evaluated +for this report`} {
 		text := textOf(t, reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
-			a.Leader, a.LookedAt = judge, now.Add(12*time.Second)
+			a.Leader, a.LookedAt = leader, now.Add(12*time.Second)
 		})))
 		if n := strings.Count(text, "evaluated"); n != 1 || !matches(text, want) {
 			t.Errorf("no single %q in\n%s", want, text)
@@ -491,7 +418,7 @@ func TestTextFitsAScreen(t *testing.T) {
 	text := textOf(t, reportOf(t, a))
 	for _, want := range []string{
 		"ALARM: overload", "ann: because", "burst_shape 75 %, cold_state 25 %",
-		`2 of 4 requests \(50 %\): breaker_open 75 %, queue_full 25 %`,
+		`2 of 4 requests \(50 %\): breaker_open 75 %,\s+queue_full 25 %`,
 		"instances: 40 of 41 live and at 1.2; .*red button.*: 1\n", "instance-7 .*red button", "gone .*silent",
 	} {
 		if !matches(text, want) {
@@ -531,7 +458,7 @@ func TestPlacedKeysAreShown(t *testing.T) {
 
 	for stage, want := range map[promotion.Stage]bool{promotion.Promoted: true, promotion.Completed: false} {
 		text := textOf(t, reportOf(t, assessed(stage, edit)))
-		if matches(text, `\n  placed .* first .*canary`) != want {
+		if matches(text, `\n  first +keys .*canary`) != want {
 			t.Errorf("%s: shows the places: %t, want %t, in\n%s", stage, !want, want, text)
 		}
 	}

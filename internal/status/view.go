@@ -1,10 +1,8 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,9 +34,7 @@ type policyView struct {
 	Charts []Chart
 	Ratios []ratioView
 	Listed []Instance // the instances shown, those with a note first
-	Next   []fragment // of the next step
 	Harms  []harm
-	now    time.Time // the instant at which the evidence was judged
 }
 
 // step is one stage or percentage of a migration.
@@ -52,13 +48,8 @@ type ratioView struct {
 	Name, Class, Score string
 	*gate.RatioResult
 	AtOrAbove bool // the ratio is at or above its threshold
-	Enough    bool // the score is
-}
-
-// fragment is a part of a sentence: a command to copy, or the words between commands.
-type fragment struct {
-	Text    string
-	Command bool
+	Met       bool // the score is enough for the step
+	Risen     bool // the regression score is too high for it
 }
 
 // harm is one of the two harms: its probable causes, and the keys that have most of it.
@@ -87,35 +78,14 @@ func viewOf(now answer, at time.Time) view {
 	}
 	v.HereFirst = now.err != nil || now.here != nil && now.here.Urgent()
 
-	for i := range now.report.Policies {
-		v.Policies = append(v.Policies, policyViewOf(&now.report.Policies[i]))
+	for _, p := range now.report.byUrgency() {
+		v.Policies = append(v.Policies, policyViewOf(p))
 	}
-	slices.SortStableFunc(v.Policies, func(a, b policyView) int { return cmp.Compare(b.urgency(), a.urgency()) })
-
 	return v
 }
 
-// urgency orders policies for an operator with little time: clients are being harmed, are probably being harmed, were
-// harmed.
-func (p *policyView) urgency() int {
-	switch {
-	case p.Alarm != "":
-		return 3
-	case p.Gate.Verdict == gate.Fail && p.Stage.Exposed():
-		return 2
-	case p.Stage == promotion.RolledBack:
-		return 1
-	}
-
-	return 0
-}
-
 func policyViewOf(p *Policy) policyView {
-	v := policyView{Policy: p, Track: p.track(), Charts: p.charts(), Next: fragmentsOf(p.NextStep)}
-	if n := len(p.Series); n > 0 {
-		v.now = p.Series[n-1].At
-	}
-
+	v := policyView{Policy: p, Track: p.track(), Charts: p.charts()}
 	v.Ratios = RatioRows(&p.Gate)
 	v.Harms = []harm{
 		harmOf("newly denied", p.NewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
@@ -126,14 +96,19 @@ func policyViewOf(p *Policy) policyView {
 	return v
 }
 
-func ratioViewOf(r divergence.Ratio, g *gate.RatioResult) ratioView {
+func ratioViewOf(r divergence.Ratio, g *gate.Result) ratioView {
+	part := g.Ratio(r)
+	is := func(name string, met bool) bool {
+		return slices.ContainsFunc(g.Conditions, func(c gate.Condition) bool { return c.Name == name+" of "+r.String() && c.Met == met })
+	}
 	return ratioView{
 		Name:        spaced(r.String()),
 		Class:       r.String(),
-		Score:       scoreText(g.Score),
-		RatioResult: g,
-		AtOrAbove:   g.Ratio != nil && g.Threshold > 0 && *g.Ratio >= g.Threshold,
-		Enough:      g.Score >= enoughScore,
+		Score:       scoreText(part.Score),
+		RatioResult: part,
+		AtOrAbove:   part.Ratio != nil && part.Threshold > 0 && *part.Ratio >= part.Threshold,
+		Met:         is("evidence", true),
+		Risen:       is("no regression", false),
 	}
 }
 
@@ -204,43 +179,6 @@ func (p *Policy) track() []step {
 	return list
 }
 
-// commands matches the commands in a next step. A command ends at a semicolon, except within the quotes of a reason.
-var commands = regexp.MustCompile(`shadowlimit (?:[^';\\]|\\.|'[^']*')+`)
-
-func fragmentsOf(next string) (list []fragment) {
-	from := 0
-	for _, at := range commands.FindAllStringIndex(next, -1) {
-		if at[0] > from {
-			list = append(list, fragment{Text: next[from:at[0]]})
-		}
-		list = append(list, fragment{next[at[0]:at[1]], true})
-		from = at[1]
-	}
-
-	if from < len(next) {
-		list = append(list, fragment{Text: next[from:]})
-	}
-	return list
-}
-
-// ETA returns when the gate could pass, or "" if that is not known.
-func (p policyView) ETA() string {
-	at := p.Gate.WouldPassAt
-	if at == nil {
-		return ""
-	}
-
-	text := instant(*at)
-	if rest := at.Sub(p.now); rest > 0 && !p.now.IsZero() {
-		text += ", in " + age(rest)
-	}
-	if when := p.Gate.WouldPassWhen; when != "" {
-		text += ", when " + humanize.Visible(when)
-	}
-
-	return text
-}
-
 // pageFuncs are the functions of the page's template. Texts that clients and operators wrote must pass printable or
 // visible, which show control characters instead of sending them.
 var pageFuncs = template.FuncMap{
@@ -272,9 +210,6 @@ var pageFuncs = template.FuncMap{
 
 // glossary is the document that explains the words of the page.
 const glossary = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/glossary.md"
-
-// runbooks has the pages of alerts.
-const runbooks = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/"
 
 func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
 

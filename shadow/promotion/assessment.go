@@ -179,7 +179,7 @@ func (a *Assessment) awayFrom(role int) []string {
 	case a.Refused != nil:
 		return idsOf(append(slices.Clone(a.Live), a.Silent...), func(Instance) bool { return true })
 	}
-	return idsOf(a.Live, func(i Instance) bool { return i.OwnStoreAway })
+	return idsOf(a.Live, func(i Instance) bool { return i.OwnStoreUnreachable })
 }
 
 // RollbackDenies reports whether a rollback would deny every request on some instance: the authoritative's store does not

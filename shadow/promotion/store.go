@@ -74,9 +74,9 @@ type Instance struct {
 	RedButton bool `json:"red_button,omitempty"`
 	// Failing are the stores of Config.Stores that do not answer it, by name: their breakers are open.
 	Failing []string `json:"failing,omitempty"`
-	// OwnStoreAway says the same of the service's own Redis, which may take heartbeats again before a breaker has closed:
+	// OwnStoreUnreachable says the same of the service's own Redis, which may take heartbeats again before a breaker has closed:
 	// requests fall back until then.
-	OwnStoreAway bool `json:"own_store_away,omitempty"`
+	OwnStoreUnreachable bool `json:"own_store_unreachable,omitempty"`
 	// Client are warnings about the options of its Redis clients, a sentence each.
 	Client []string `json:"client,omitempty"`
 	// Service is nil where no limit is adaptive.

@@ -33,7 +33,8 @@ func (g *Result) WriteText(w io.Writer) error {
 		return err
 	}
 
-	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var rows strings.Builder
+	table = tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  condition\tmet\thave\tneed")
 	for i := range g.Conditions {
 		c := &g.Conditions[i]
@@ -47,7 +48,9 @@ func (g *Result) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", humanize.Visible(c.Name), met, humanize.Visible(c.Have), humanize.Visible(need))
 	}
-	return table.Flush()
+	table.Flush() // a strings.Builder never fails
+	_, err := io.WriteString(w, humanize.Wrap(rows.String(), 80))
+	return err
 }
 
 // stepText names the step that the verdict is for; "" if no step was asked for.
