@@ -93,7 +93,7 @@ func TestDemo(t *testing.T) {
 
 	rest := story
 	for _, want := range []string{
-		"10,000 requests", "=> shadow", "=> canary 1 %", "scores of at least 20", "=> canary 10 %", "=> canary 50 %",
+		"10,000 requests", "=> shadow", "wait: ", "=> canary 1 %", "all conditions are met", "=> canary 10 %", "=> canary 50 %",
 		"=> promoted",
 		"x-plan: trial", "=> rolled_back (hold)", "over 15 minutes", "audit trail", "promoted -> rolled_back (hold)",
 	} {

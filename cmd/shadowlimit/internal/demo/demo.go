@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 
 	fmt.Fprintf(cfg.Out, opening, humanize.Counted(int64(len(requests)), "request"), e.url, e.redisURL)
 	s := &scenario{environment: e, out: cfg.Out, writeHistory: cfg.WriteHistory}
-	if err := s.play(ctx, requests); err != nil {
+	if err := s.play(ctx, andAgain(requests)); err != nil {
 		return err
 	}
 
@@ -89,15 +89,17 @@ func ServeOn(ctx context.Context, client redis.UniversalClient, cfg Config) (err
 	return e.serve(ctx, requests)
 }
 
-const opening = `A web site lets each client make 20 requests a minute, counted in fixed windows. It
-wants sliding windows, without hurting a client. %s of real traffic, three and a half days of it:
+const opening = `A web site lets each client make 20 requests a minute, counted in fixed windows.
+It wants sliding windows, without hurting a client. Its traffic is real: %s
+of three and a half days, and then the first hours once more.
 
-  server   %s/  (and /metrics, and /status to look at, while the demo runs)
-  Redis    %s  (in this process; its clock is wound forward)
+  server   %s/  (and /metrics, /status while the demo runs)
+  Redis    %s  (in this process; its clock is wound)
 
-Each step needs a score of at least 20 in every ratio (the table shows the least one), and
-48 clean hours, without a strike. The policy file says 48 because the log is short: without
-that, the last two steps need 72 and 168.
+A step is taken when all of its conditions are met. Among them are 48 hours seen,
+and a score in every ratio (the table has the least one): 400, for half of the
+clients 10,000, and for all of them 1,000,000. The policy file says 48 hours,
+because the log is short: without that the last two steps need 72 and 168.
 
 `
 

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // scenario plays the bundled log in an environment and prints what happens.
@@ -30,16 +32,16 @@ type scenario struct {
 
 const (
 	syncEvery = 5 * time.Minute
-	rowEvery  = 6 * time.Hour
+	rowEvery  = 12 * time.Hour
 	// calm is how long all is well after the promotion.
-	calm = 3 * time.Hour
+	calm = 4 * time.Hour
 )
 
 // play sends every request at its instant. In between the service does its background work.
 func (s *scenario) play(ctx context.Context, requests []request) error {
 	s.now, s.nextSync, s.nextRow = requests[0].at, requests[0].at, requests[0].at
-	fmt.Fprintf(s.out, "%-19s  %-14s %9s %7s %13s %14s %12s %12s\n",
-		"time (UTC)", "stage", "requests", "429s", "newly denied", "newly allowed", "least score", "clean hours")
+	fmt.Fprintf(s.out, "%-16s  %-11s %8s %6s %7s %8s %9s  %s\n%53s %8s %9s  %s\n",
+		"time (UTC)", "stage", "requests", "429s", "newly", "newly", "least", "conditions", "denied", "allowed", "score", "met")
 	s.line()
 
 	for _, r := range requests {
@@ -96,7 +98,7 @@ func (s *scenario) sync(ctx context.Context) error {
 		s.version = state.Version
 		err = s.showMove(ctx, state)
 	case !s.now.Before(s.nextRow):
-		err = s.writeRow(ctx)
+		err = s.showWait(ctx)
 	}
 	if err != nil {
 		return err
@@ -113,11 +115,25 @@ func (s *scenario) showMove(ctx context.Context, state promotion.State) error {
 		return err
 	}
 
-	if err := s.writeRow(ctx); err != nil {
+	if _, err := s.writeRow(ctx); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "  => %s (was %s), by %s\n     %s\n", state.Describe(), state.From, state.Actor, state.Reason)
+	_, err := fmt.Fprintf(s.out, "  => %s (was %s), by %s\n     %s\n", state.Describe(), state.From, state.Actor, indented(state.Reason))
 	return err
+}
+
+// showWait prints how far it is, and what the gate waits for.
+func (s *scenario) showWait(ctx context.Context) error {
+	g, err := s.writeRow(ctx)
+	if err == nil && g.Verdict == gate.Wait {
+		_, err = fmt.Fprintf(s.out, "     wait: %s\n", indented(g.Reason))
+	}
+	return err
+}
+
+// indented breaks the lines of a sentence that stands in the column of reasons.
+func indented(text string) string {
+	return strings.ReplaceAll(humanize.Wrap(text, 68), "\n", "\n     ")
 }
 
 // injectRegression breaks the candidate some hours after its promotion: another team's proxy
@@ -138,32 +154,35 @@ const regression = `  !! %s: a proxy is deployed that sets x-plan: trial on ever
      the candidate allows trial clients 2 a minute
 `
 
-func (s *scenario) writeRow(ctx context.Context) error {
+// writeRow prints the counts, and returns what the gate says.
+func (s *scenario) writeRow(ctx context.Context) (*gate.Result, error) {
 	s.nextRow = s.now.Add(rowEvery)
 	list, err := s.controller.Assess(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	// A step needs all of the scores, so the least one says how near it is.
 	a := list[0]
 	least := a.Gate.Divergence.Score
 	for _, r := range divergence.AllRatios {
-		least = min(least, a.Gate.Ratio(r).Score)
+		if part := a.Gate.Ratio(r); part.Threshold > 0 {
+			least = min(least, part.Score)
+		}
 	}
 
 	total := a.Evidence.History.Total()
 	stage := a.State
 	stage.Hold = false // the column has no room for it; the line of the move says it
-	_, err = fmt.Fprintf(s.out, "%-19s  %-14s %9d %7d %13d %14d %12.1f %12.1f\n",
+	_, err = fmt.Fprintf(s.out, "%-16s  %-11s %8d %6d %7d %8d %9s  %d of %d\n",
 		s.now.Format("Mon Jan 02 15:04"), stage.Describe(), s.sent, s.denied,
-		total[divergence.NewlyDenied], total[divergence.NewlyAllowed], least, a.Gate.CleanHours)
-	return err
+		total[divergence.NewlyDenied], total[divergence.NewlyAllowed], humanize.Grouped(int64(least)), a.Gate.Met(), len(a.Gate.Conditions))
+	return &a.Gate, err
 }
 
 // epilogue prints the final counts and the audit trail.
 func (s *scenario) epilogue(ctx context.Context) error {
-	if err := s.writeRow(ctx); err != nil {
+	if _, err := s.writeRow(ctx); err != nil {
 		return err
 	}
 	s.line()
@@ -176,4 +195,4 @@ func (s *scenario) epilogue(ctx context.Context) error {
 	return s.writeHistory(s.out, states)
 }
 
-func (s *scenario) line() { fmt.Fprintln(s.out, strings.Repeat("-", 100)) }
+func (s *scenario) line() { fmt.Fprintln(s.out, strings.Repeat("-", 78)) }
