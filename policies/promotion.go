@@ -21,7 +21,7 @@ type Promotion struct {
 	// Mode is "manual" or "automatic".
 	Mode string
 	// Divergence, NewlyDenied, NewlyAllowed and ExtraLoad are thresholds, fractions above 0
-	// and below 1.
+	// and below 1. NewlyAllowed has no default: left out, that ratio is shown and not judged.
 	Divergence, NewlyDenied, NewlyAllowed, ExtraLoad float64
 	// Soak and Dwell are whole minutes.
 	Soak, Dwell time.Duration
