@@ -11,7 +11,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // scenario plays the bundled log in an environment and prints what happens.
@@ -124,9 +123,9 @@ func (s *scenario) showMove(ctx context.Context, state promotion.State) error {
 
 // showWait prints how far it is, and what the gate waits for.
 func (s *scenario) showWait(ctx context.Context) error {
-	g, err := s.writeRow(ctx)
-	if err == nil && g.Verdict == gate.Wait {
-		_, err = fmt.Fprintf(s.out, "     wait: %s\n", indented(g.Reason))
+	a, err := s.writeRow(ctx)
+	if err == nil && a.Gate.Met() < len(a.Gate.Conditions) {
+		_, err = fmt.Fprintf(s.out, "     %s: %s\n", a.Gate.Verdict, indented(a.Gate.Reason))
 	}
 	return err
 }
@@ -154,8 +153,8 @@ const regression = `  !! %s: a proxy is deployed that sets x-plan: trial on ever
      the candidate allows trial clients 2 a minute
 `
 
-// writeRow prints the counts, and returns what the gate says.
-func (s *scenario) writeRow(ctx context.Context) (*gate.Result, error) {
+// writeRow prints the counts, and returns what they are judged by.
+func (s *scenario) writeRow(ctx context.Context) (*promotion.Assessment, error) {
 	s.nextRow = s.now.Add(rowEvery)
 	list, err := s.controller.Assess(ctx)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *scenario) writeRow(ctx context.Context) (*gate.Result, error) {
 	}
 
 	// A step needs all of the scores, so the least one says how near it is.
-	a := list[0]
+	a := &list[0]
 	least := a.Gate.Divergence.Score
 	for _, r := range divergence.AllRatios {
 		if part := a.Gate.Ratio(r); part.Threshold > 0 {
@@ -177,7 +176,7 @@ func (s *scenario) writeRow(ctx context.Context) (*gate.Result, error) {
 	_, err = fmt.Fprintf(s.out, "%-16s  %-11s %8d %6d %7d %8d %9s  %d of %d\n",
 		s.now.Format("Mon Jan 02 15:04"), stage.Describe(), s.sent, s.denied,
 		total[divergence.NewlyDenied], total[divergence.NewlyAllowed], humanize.Grouped(int64(least)), a.Gate.Met(), len(a.Gate.Conditions))
-	return &a.Gate, err
+	return a, err
 }
 
 // epilogue prints the final counts and the audit trail.
