@@ -20,7 +20,7 @@ func hourly(hours int, keys func(hour int) []string) []byte {
 	for hour := range hours {
 		for _, key := range keys(hour) {
 			for range 80 {
-				fmt.Fprintf(&b, "%d,%s\n", midnight+3600*hour+60, key)
+				fmt.Fprintf(&b, "%d,%s\n", midnight+3600*hour, key)
 			}
 		}
 	}

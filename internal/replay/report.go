@@ -105,7 +105,7 @@ func (r *Report) Join(other *Report) {
 	}
 }
 
-// Walked says when the candidate would have been enforced, in one line; "" where no step was asked for.
+// Walked says when the candidate would have been enforced, in one line and in UTC; "" where no step was asked for.
 func (p *PolicyReport) Walked() string {
 	const stamp = "2006-01-02 15:04"
 	switch {
@@ -114,9 +114,9 @@ func (p *PolicyReport) Walked() string {
 	case p.PassedAt == nil:
 		return "would have been: in shadow until the end of the log"
 	case p.PromotedAt == nil:
-		return fmt.Sprintf("would have been: %s at %s UTC, and not promoted", p.firstStep, p.PassedAt.Format(stamp))
+		return fmt.Sprintf("would have been: %s at %s, and not promoted", p.firstStep, p.PassedAt.Format(stamp))
 	}
-	return fmt.Sprintf("would have been: %s at %s, promoted at %s UTC", p.firstStep, p.PassedAt.Format(stamp), p.PromotedAt.Format(stamp))
+	return fmt.Sprintf("would have been: %s at %s, promoted at %s", p.firstStep, p.PassedAt.Format(stamp), p.PromotedAt.Format(stamp))
 }
 
 func (r *run) report() *Report {
