@@ -138,7 +138,7 @@ func TestOldFilesTakeNothing(t *testing.T) {
 		t.Errorf("the fleet says other_fingerprint %d, want 0", n)
 	}
 	status, out := shell(t, server{addr: r.addr}, r.name, "status", "per-user")
-	if status != 0 || !strings.Contains(out, "has another fingerprint") || !strings.Contains(out, "waits for its first request") {
+	if status != 0 || !strings.Contains(out, "another fingerprint, no request yet") {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 }

@@ -71,7 +71,7 @@ func TestFleetOfProcesses(t *testing.T) {
 			}
 		}
 
-		expect(3, "insufficient_evidence", "promote", "per-user", "--reason", "too early")
+		expect(3, "the verdict is wait", "promote", "per-user", "--reason", "too early")
 		expect(0, "4/4 applied", "promote", "per-user", "--full", "--force", "--reason", "test", "--timeout", "2s")
 		checkStage(t, fleet, "promoted")
 

@@ -67,7 +67,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 	var text string
 	b.eval(t, "document.body.innerText", &text)
 	for _, want := range []string{
-		"per-user", "shadow (hold)", "insufficient evidence", "newly denied, 2 keys", "12 requests compared",
+		"per-user", "shadow (hold)", "wait", "conditions", "newly denied, 2 keys", "12 requests compared",
 		fmt.Sprintf("by %q: %q", hostile, hostile), strings.Repeat("W", 250),
 	} {
 		if !strings.Contains(text, want) {
@@ -211,7 +211,7 @@ func threeDays() status.Report {
 		Enforced: "candidate for 10 % of the keys", Authoritative: "fixed_window:100/1m", Candidate: "gcra:100/1m",
 		Mode: "automatic", Actor: "controller web-1", Reason: "all is well", At: now.Add(-20 * time.Hour),
 		Alarm:             "newly denied: 41 keys within a minute, 10 times the threshold",
-		NextStep:          `shadowlimit rollback writes --reason "newly denied: 41 keys"`,
+		Next:              []status.Step{{Text: "end the harm: roll back", Command: `shadowlimit rollback writes --reason "newly denied: 41 keys"`}},
 		Canary:            []float64{1, 10, 50},
 		HarmScore:         13.5,
 		CausesNewlyDenied: []status.Cause{{Cause: "burst_shape", Count: 900}, {Cause: "window_boundary", Count: 334}},
@@ -230,10 +230,10 @@ func threeDays() status.Report {
 		TopNewlyAllowed: []divergence.KeyCount{{Key: strings.Repeat("tenant-", 30), Count: 200}},
 	}
 
-	ratio, bound, eta := 0.0011, 0.0132, now.Add(26*time.Hour)
+	ratio, bound, due := 0.0011, 0.0132, now.Add(26*time.Hour)
 	p.Gate = gate.Result{
-		Verdict: gate.Wait, Reason: "the ratios are below their thresholds, and 22 of 48 clean hours have passed",
-		Forecast: gate.Forecast{WouldPassAt: &eta}, CleanHours: 22, Strikes: 1,
+		Verdict: gate.Wait, Reason: "22 h of 48 h have been seen", NotBefore: &due,
+		Conditions: []gate.Condition{{Name: "time seen", Have: "22 h", Need: "48 h", Due: &due}},
 	}
 	for _, r := range divergence.AllRatios {
 		score := 42 / float64(1+r)

@@ -237,7 +237,8 @@ var contract = func() map[string]bool {
 	for _, name := range strings.Fields(`
 		requests skipped_lines first last policies name comparisons agree_allow agree_deny newly_denied newly_allowed candidate_error
 		uncompared keys keys_newly_denied keys_newly_allowed top_newly_denied top_newly_allowed key count error
-		gate verdict step divergence extra_load ratio threshold score lower_bound upper_bound not_before
+		gate verdict step conditions met due divergence extra_load ratio threshold score regression lower_bound upper_bound not_before
+		passed_at promoted_at
 		stage percent hold term seq enforced instances history at from to policy distinct
 		file valid problems severity line column charges cost authoritative candidate algorithm limit window burst skipped`) {
 		fields[name] = true

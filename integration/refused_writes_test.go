@@ -17,7 +17,7 @@ func TestRefusedWritesAreSaid(t *testing.T) {
 		fleet = append(fleet, startServiceIn(t, t.TempDir(), addr, name, fileVariable+"="+denies))
 	}
 	await(t, "both instances are live", func() bool {
-		_, out := shell(t, server{addr: addr}, name, "status")
+		_, out := shell(t, server{addr: addr}, name, "status", "per-user")
 		return strings.Contains(out, "instances: 2 of 2 live")
 	})
 
@@ -34,7 +34,8 @@ func TestRefusedWritesAreSaid(t *testing.T) {
 	}
 
 	said := func(parts ...string) bool {
-		_, out := shell(t, server{addr: addr}, name, "status")
+		_, out := shell(t, server{addr: addr}, name, "status", "per-user")
+		out = strings.Join(strings.Fields(out), " ")
 		for _, part := range parts {
 			if !strings.Contains(out, part) {
 				return false
@@ -42,11 +43,11 @@ func TestRefusedWritesAreSaid(t *testing.T) {
 		}
 		return true
 	}
-	const away = "STORE AWAY: the service's own Redis, the store of the authoritative, refuses writes (OOM: "
+	const away = "STORE UNREACHABLE: the service's own Redis, the store of the authoritative, refuses writes (OOM: "
 	if !said(away, "every request there is denied now") {
 		t.Error("status does not say that writes are refused while instances are live")
 	}
 
 	ask(t, addr, "CONFIG", "SET", "maxmemory", "0")
-	await(t, "status is calm", func() bool { return said("instances: 2 of 2 live") && !said("STORE AWAY") && !said("NOT HEARD") })
+	await(t, "status is calm", func() bool { return said("instances: 2 of 2 live") && !said("STORE UNREACHABLE") && !said("NO HEARTBEATS") })
 }

@@ -158,7 +158,7 @@ func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {
 	if good.State.Stage != promotion.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || !applied {
 		t.Errorf("beside garbage: %+v with %v", good.State, good.Evidence.History.Total())
 	}
-	if broken.Gate.Verdict != gate.Insufficient || broken.State.Stage == promotion.Promoted {
+	if broken.Gate.Verdict != gate.Wait || broken.State.Stage == promotion.Promoted {
 		t.Errorf("garbage: %+v %+v", broken.State, broken.Gate)
 	}
 	if s, err := promotion.Rollback(ctx(t), store, "other", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {

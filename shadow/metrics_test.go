@@ -100,7 +100,7 @@ func TestOldAssessmentsAreNoMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		fleets := []string{"gate_score", "gate_verdict", "gate_strikes", "harm_score", "alarm", "instances", "keys"}
+		fleets := []string{"gate_score", "gate_verdict", "gate_regression", "harm_score", "alarm", "instances", "keys"}
 		count := func() (n int) {
 			_, names := series(t, h)
 			for _, name := range fleets {

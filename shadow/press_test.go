@@ -175,7 +175,7 @@ func TestForgottenFileOrdersNothing(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	assessed, err := o.h.Assess(t.Context())
-	if err != nil || len(assessed[0].Pressed()) != 1 || assessed[0].NotYet() == "" {
+	if err != nil || len(assessed[0].Pressed()) != 1 || assessed[0].MayStep() {
 		t.Errorf("%+v, %v", assessed, err)
 	}
 }

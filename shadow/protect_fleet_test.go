@@ -153,14 +153,14 @@ func TestHarmedTenantIsRolledBack(t *testing.T) {
 	}
 }
 
-// In shadow the same harm is found before it reaches a client: an hour of a protected tenant is a strike. An hour without harm is none.
+// In shadow the same harm is found before it reaches a client: a protected tenant that lost too much keeps the candidate from its next step.
 func TestHarmIsFoundInShadow(t *testing.T) {
 	for _, tt := range []struct {
-		tr      harmTraffic
-		strikes int
+		tr   harmTraffic
+		lost bool
 	}{
-		{harmTraffic{every: 333, gap: 50 * time.Millisecond, broken: true}, 1},
-		{harmTraffic{every: 67, gap: 50 * time.Millisecond}, 0},
+		{harmTraffic{every: 333, gap: 50 * time.Millisecond, broken: true}, true},
+		{harmTraffic{every: 67, gap: 50 * time.Millisecond}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHarmWorld(t)
@@ -175,9 +175,9 @@ func TestHarmIsFoundInShadow(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := &list[0].Gate
-			lost := slices.ContainsFunc(g.Obstacles, func(o gate.Obstacle) bool { return o.Kind == gate.ProtectedLost })
-			if g.Strikes != tt.strikes || g.Verdict == gate.Pass || lost != (tt.strikes > 0) || list[0].State.Stage != promotion.Shadow {
-				t.Errorf("%+v: %d strikes, %s, an obstacle: %t; want %d", tt.tr, g.Strikes, g.Verdict, lost, tt.strikes)
+			lost := slices.ContainsFunc(g.Conditions, func(c gate.Condition) bool { return c.Name == "protected keys" && !c.Met })
+			if g.Verdict == gate.Pass || lost != tt.lost || list[0].State.Stage != promotion.Shadow {
+				t.Errorf("%+v: %s, %+v; a key has lost too much: want %t", tt.tr, g.Verdict, g.Conditions, tt.lost)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-const completeDescription = `Ends a migration: the candidate stays enforced and no instance judges the
+const completeDescription = `Ends a migration: the candidate stays enforced and no instance asks the
 authoritative any more. A rollback remains possible, but finds the authoritative
 cold: every client starts with a fresh budget. It is refused, with exit status 3,
 unless the policy has been promoted for 7 days and nothing is wrong with it.
@@ -43,15 +43,15 @@ func completeCommand(std streams) *cli.Command {
 }
 
 func completeCheck(a *promotion.Assessment) error {
-	obstacle := completeObstacle(a)
-	if obstacle == "" {
+	why := whyNotComplete(a)
+	if why == "" {
 		return nil
 	}
-	return errors.New("not completed: " + obstacle + " (--force overrules this)")
+	return errors.New("not completed: " + why + " (--force overrules this)")
 }
 
-// completeObstacle says what forbids the end of a migration, the most urgent first.
-func completeObstacle(a *promotion.Assessment) string {
+// whyNotComplete says what forbids the end of a migration, the most urgent first; "" if nothing does.
+func whyNotComplete(a *promotion.Assessment) string {
 	rest := promotion.RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)
 
 	switch {
@@ -61,7 +61,7 @@ func completeObstacle(a *promotion.Assessment) string {
 		return a.Gate.Reason
 	case len(a.Pressed()) > 0:
 		return "the red button is pressed on " + strings.Join(a.Pressed(), ", ")
-	case len(a.Evidence.OtherEpoch) > 0:
+	case len(a.Evidence.OtherFingerprint) > 0:
 		return "instances serve another fingerprint"
 	case rest > 0:
 		rest = rest.Round(time.Minute)

@@ -25,8 +25,8 @@ func TestCompleteCheck(t *testing.T) {
 		{"an alarm", func(a *promotion.Assessment) { a.Alarm.Reason = "overload" }, "overload"},
 		{
 			"a gate that fails",
-			func(a *promotion.Assessment) { a.Gate = gate.Result{Verdict: gate.Fail, Reason: "3 strikes"} },
-			"3 strikes",
+			func(a *promotion.Assessment) { a.Gate = gate.Result{Verdict: gate.Fail, Reason: "risen"} },
+			"risen",
 		},
 		{
 			"the red button",
@@ -34,7 +34,7 @@ func TestCompleteCheck(t *testing.T) {
 			"red button is pressed on i",
 		},
 		{
-			"another fingerprint", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} },
+			"another fingerprint", func(a *promotion.Assessment) { a.Evidence.OtherFingerprint = []string{"j"} },
 			"another fingerprint",
 		},
 	}

@@ -170,13 +170,23 @@ func (f *fleet) glance(ctx context.Context, policy string) (a *promotion.Assessm
 	return a, announced
 }
 
-// look returns the published assessments of all policies, or of one if policy is not "".
-func (f *fleet) look(ctx context.Context, policy string) ([]promotion.Assessment, error) {
+// look returns the published assessments of these policies, or of all without a name.
+func (f *fleet) look(ctx context.Context, names ...string) (list []promotion.Assessment, err error) {
 	all, err := f.controller.Look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return f.only(policy, all)
+	if len(names) == 0 {
+		return f.only("", all)
+	}
+	for _, name := range names {
+		one, err := f.only(name, all)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one...)
+	}
+	return list, nil
 }
 
 // unknown says which policies there are, for an error of a policy that no instance has announced. Any other error stays as it is. The

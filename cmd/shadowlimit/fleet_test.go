@@ -110,7 +110,7 @@ func TestStatusIsTheContract(t *testing.T) {
 
 	verdict := p["gate"].(map[string]any)
 	has(t, "gate", verdict, contractOfReplay.gate)
-	if verdict["verdict"] != gate.Insufficient {
+	if verdict["verdict"] != gate.Wait {
 		t.Errorf("verdict %v", verdict["verdict"])
 	}
 
@@ -166,14 +166,15 @@ func TestWholeWayByHand(t *testing.T) {
 		want       string // parts of output and talk, in their order
 	}{
 		{"validate nothing.yaml", 1, "no such file"},
-		{"status", 0, "next           "},
+		{"status", 0, "writes|shadow|wait|status POLICY"},
+		{"status writes", 0, "writes|stage|shadow|next|wait|instances|no"},
 		{"status nothing", 1, `checkout|"nothing"|writes`},
-		{"status a b", 2, "one policy"},
+		{"status writes nothing", 1, `checkout|"nothing"|writes`},
 		{"status -o yaml", 2, "want text or json"},
 		{"status --name other", 1, `no instance of "other"`},
 		{"promote writes", 2, "needs a reason"},
 		{"promote --reason x", 2, "needs one policy"},
-		{"promote writes --reason x", 3, "the verdict is insufficient_evidence"},
+		{"promote writes --reason x", 3, "wait|requests compared: have 0, need 1"},
 		{"promote writes --reason x --to 7", 2, "no percentage"},
 		{"promote writes --reason x --to 10% --full", 2, "contradict"},
 		{"promote writes --reason x --force --expect 9", 2, "want TERM.SEQ"},

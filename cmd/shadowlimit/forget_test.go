@@ -32,7 +32,7 @@ func TestForget(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"status removed", 0, ": shadowlimit forget removed"},
+		{"status removed", 0, "shadowlimit forget removed"},
 		{"forget", 2, "needs one policy"},
 		{"forget nothing", 1, "nothing is kept"},
 		{"forget writes", 3, "not forgotten: still on a-"},

@@ -17,7 +17,6 @@ func TestWrongInvocations(t *testing.T) {
 		"promote a --reason x --timeout": "--timeout needs a value",
 		"promote a --timeout 5":          "--timeout 5: want a time",
 		"status -o":                      "-o needs a value",
-		"status a b":                     "one policy, got 2",
 		"watch a b":                      "one policy, got 2",
 		"history":                        "one policy, got 0",
 		"forget":                         "one policy, got 0",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -10,8 +11,8 @@ import (
 )
 
 const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named. It is
-refused, with exit status 3, unless the gate says pass and the dwell of the canary step
-has ended. The command waits until every live instance has applied the step; after
+refused, with exit status 3, unless all conditions of the step are met, and names those
+that are not. The command waits until every live instance has applied the step; after
 --timeout it ends with exit status 5. Exit status 4: the state has changed since it was
 judged, or is not the one that --expect names. Nothing was done: see status, and decide
 again.
@@ -38,11 +39,18 @@ func promoteCommand(std streams) *cli.Command {
 	}
 }
 
+// promoteCheck refuses a step with the conditions that are not met.
 func promoteCheck(a *promotion.Assessment) error {
-	if notYet := a.NotYet(); notYet != "" {
-		return fmt.Errorf("not promoted: %s (--force overrules this)", notYet)
+	if a.MayStep() {
+		return nil
 	}
-	return nil
+	text := fmt.Sprintf("not promoted: the verdict is %s: %s (--force overrules this)", a.Gate.Verdict, a.Gate.Reason)
+	for i := range a.Gate.Conditions {
+		if c := &a.Gate.Conditions[i]; !c.Met {
+			text += fmt.Sprintf("\n  %s: have %s, need %s", c.Name, c.Have, c.Need)
+		}
+	}
+	return errors.New(text)
 }
 
 func promoteValid(c *cli.Context) error {

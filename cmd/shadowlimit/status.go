@@ -10,37 +10,46 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const statusDescription = `Shows for each policy, or for one, its stage, how the candidate differs, the gate's
-verdict with its reason, the instances that have applied the stage, and what to do
-next. It shows the verdict that the service's judge has published, and how old it is;
-where no instance judges it computes the verdict from the ledger.
+const statusDescription = `Shows a line for each policy: its stage, the verdict for its next step, how many of its
+conditions are met, the ratio that is worst, and since when it has its stage. The most
+urgent come first, below what cannot wait. With names it shows all of these policies:
+what is enforced, what to do next, the conditions, whom it hurts, and the instances that
+have applied the stage. The verdict is the one that the service's leader has published,
+or without a leader one of this moment.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit status
+  shadowlimit status per-client
   shadowlimit status per-client -o json`
 
 func statusCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "status",
-		Usage:       "show stages, evidence and verdicts of a running service",
-		ArgsUsage:   "[POLICY]",
+		Usage:       "show stages, conditions and verdicts of a running service",
+		ArgsUsage:   "[POLICY...]",
 		Description: statusDescription,
 		Flags:       fleetFlags(),
-		Action:      withFleet(takesPolicy, func(c *cli.Context, f *fleet) error { return statusAction(c, f, std.out) }),
+		Action: withFleet(func(*cli.Context) error { return nil }, func(c *cli.Context, f *fleet) error {
+			return statusAction(c, f, std.out)
+		}),
 	}
 }
 
 func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
-	report, err := f.report(c.Context, c.Args().First())
+	names := c.Args().Slice()
+	report, err := f.report(c.Context, names...)
 	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		return f.format.print(out, report, report.WriteList)
 	}
 	return f.format.print(out, report, report.WriteText)
 }
 
-// report is the status of all policies, or of one if policy is not "".
-func (f *fleet) report(ctx context.Context, policy string) (status.Report, error) {
-	list, err := f.look(ctx, policy)
+// report is the status of these policies, or of all without a name.
+func (f *fleet) report(ctx context.Context, names ...string) (status.Report, error) {
+	list, err := f.look(ctx, names...)
 	if err != nil {
 		return status.Report{}, err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 const watchDescription = `Shows status periodically (--every): on a terminal as a screen that it redraws, otherwise
@@ -57,12 +56,12 @@ func (f *fleet) watch(c *cli.Context, std streams) error {
 	if f.format == formatJSON {
 		show = showJSON
 	} else if file, ok := terminal(std.out); ok {
-		show = screenOn(file)
+		show = screenOn(file, policy == "")
 		defer fmt.Fprint(std.out, showCursor)
 	}
 
 	for first := true; ; first = false {
-		report, err := f.report(ctx, policy)
+		report, err := f.report(ctx, c.Args().Slice()...)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -90,23 +89,15 @@ func showJSON(out io.Writer, r *status.Report) error { return json.NewEncoder(ou
 func showLines(out io.Writer, r *status.Report) error {
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		strikes := humanize.Counted(int64(p.Gate.Strikes), "strike")
-		text := fmt.Sprintf("%s  %s: %s, %s, %.4g h clean, %s",
-			time.Now().UTC().Format(time.TimeOnly), p.Name, p.Describe(), p.Gate.Verdict, p.Gate.CleanHours, strikes)
-
-		for _, ratio := range divergence.AllRatios {
-			if v := p.Gate.Ratio(ratio); v.Ratio != nil {
-				text += fmt.Sprintf(", %s %s of %s", ratio, humanize.Percent(*v.Ratio), humanize.Percent(v.Threshold))
-			}
-		}
+		text := fmt.Sprintf("%s  %s: %s, %s", time.Now().UTC().Format(time.TimeOnly), p.Name, p.Describe(), p.Gate.Brief())
 		if p.Uncompared > 0 {
-			text += ", not compared " + humanize.Percent(float64(p.Uncompared)/float64(p.Comparisons+p.Uncompared))
+			text += "; not compared " + humanize.Percent(float64(p.Uncompared)/float64(p.Comparisons+p.Uncompared))
 		}
 		if d := p.Gate.Disturbed; d != nil && *d > 0 {
-			text += fmt.Sprintf(", %s of the last day disturbed", humanize.Percent(*d))
+			text += fmt.Sprintf("; %s of the last day disturbed", humanize.Percent(*d))
 		}
-		if p.Alarm != "" {
-			text += ", ALARM: " + p.Alarm
+		for _, w := range p.Warnings() {
+			text += "; " + w.Label + ": " + w.Text
 		}
 
 		if _, err := fmt.Fprintln(out, text); err != nil {
@@ -116,13 +107,17 @@ func showLines(out io.Writer, r *status.Report) error {
 	return nil
 }
 
-// screenOn draws a report over the one before, as much of it as fits.
-func screenOn(file *os.File) func(io.Writer, *status.Report) error {
+// screenOn draws a report over the one before, as much of it as fits: a line for each policy, or all of one.
+func screenOn(file *os.File, lines bool) func(io.Writer, *status.Report) error {
 	return func(out io.Writer, r *status.Report) error {
 		var b strings.Builder
-		r.WriteText(&b) // a strings.Builder never fails
-		for i := range r.Policies {
-			r.Policies[i].WriteCharts(&b)
+		if lines {
+			r.WriteList(&b) // a strings.Builder never fails
+		} else {
+			r.WriteText(&b)
+			for i := range r.Policies {
+				r.Policies[i].WriteCharts(&b)
+			}
 		}
 
 		width, height, _ := term.GetSize(int(file.Fd())) // 0 if the size is unknown

@@ -42,7 +42,7 @@ func TestWatch(t *testing.T) {
 	}
 
 	got, out, talk := watchFor(t, 3, "writes")
-	if got != 0 || strings.Count(out, "writes: shadow, insufficient_evidence, 0 h clean") != 3 {
+	if got != 0 || strings.Count(out, "writes: shadow, wait, ") != 3 {
 		t.Errorf("status %d:\n%s%s", got, out, talk)
 	}
 
