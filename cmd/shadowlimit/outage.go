@@ -36,7 +36,7 @@ on_store_failure: see "store failure" on the status page of an instance, or the 
   authoritative not in this Redis             press
   in it, on_store_failure: local, or absent   press
   in it, on_store_failure: deny               do NOT press: every request would be denied
-  in it, on_store_failure: allow              press only if no limit at all is better than the candidate
+  in it, on_store_failure: allow              press only if running without any limit is safer than the candidate
 The button has three forms. Use one that the service has configured:
   file     touch FILE                          RedButton.File; pressed while it exists
   signal   kill -USR1 PID                      RedButton.Signal; ends a program that has not configured it
