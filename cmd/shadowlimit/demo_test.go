@@ -95,7 +95,7 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		"10,000 requests", "=> shadow", "wait: ", "=> canary 1 %", "all conditions are met", "=> canary 10 %", "=> canary 50 %",
 		"=> promoted",
-		"x-plan: trial", "=> rolled_back (hold)", "over 15 minutes", "audit trail", "promoted -> rolled_back (hold)",
+		"x-plan: trial", "=> rolled_back (hold)", "threshold 2 %", "audit trail", "promoted -> rolled_back (hold)",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {

@@ -90,8 +90,8 @@ func ServeOn(ctx context.Context, client redis.UniversalClient, cfg Config) (err
 }
 
 const opening = `A web site lets each client make 20 requests a minute, counted in fixed windows.
-It wants sliding windows, without hurting a client. Its traffic is real: %s
-of three and a half days, and then the first hours once more.
+It wants sliding windows, without hurting a client. Its traffic is real:
+%s of three and a half days, and then the first hours once more.
 
   server   %s/  (and /metrics, /status while the demo runs)
   Redis    %s  (in this process; its clock is wound)
