@@ -129,6 +129,7 @@ policies:
     key: request.user
     authoritative: { algorithm: fixed_window, limit: 2, window: 1h }
     candidate: { algorithm: gcra, limit: 1, window: 1h }
+    promotion: { newly_allowed: 90% }
 `
 
 // known has the values of the labels of each metric; nil means that the values are
