@@ -67,7 +67,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 	var text string
 	b.eval(t, "document.body.innerText", &text)
 	for _, want := range []string{
-		"per-user", "shadow (hold)", "wait", "conditions", "newly denied, 2 keys", "12 requests compared",
+		"per-user", "shadow (hold)", "wait", "Conditions", "newly denied, 2 keys", "12 requests compared",
 		fmt.Sprintf("by %q: %q", hostile, hostile), strings.Repeat("W", 250),
 	} {
 		if !strings.Contains(text, want) {
