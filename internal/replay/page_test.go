@@ -75,7 +75,7 @@ func TestPageHasTheFacts(t *testing.T) {
 		"Replay of 600 requests", "600 requests compared, 1 key", "300 newly denied, 1 key", "candidate 300 50 % 1",
 		"limit value 100 %",
 		`"\"><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m" 300 600 0 % 50 %`,
-		report.Policies[0].Gate.Reason, "one key: ", "1 client with 50 requests or more",
+		report.Policies[0].Gate.Reason, "time seen", "one key: ", "1 client with 50 requests or more",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
