@@ -13,8 +13,8 @@ import (
 const demoDescription = `Plays a whole migration, and needs nothing but this program. It starts a Redis and a
 real HTTP server behind the middleware, and sends that server four days of real
 requests, the bundled log and its first hours once more, in less than a minute: the
-Redis has the only clock, and the demo winds it forward. The candidate earns its promotion, goes wrong, and is
-rolled back.
+Redis has the only clock, and the demo winds it forward. The candidate earns its
+promotion, goes wrong, and is rolled back.
 
 With --redis it is one instance of a service on your Redis, with traffic, in real
 time: a real clock cannot be wound forward.
