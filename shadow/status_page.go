@@ -88,9 +88,10 @@ func (m *migration) lastJudged(state *promotion.State) *assessment {
 // in returns the assessment in a state that may be newer.
 func (last *assessment) in(state promotion.State) promotion.Assessment {
 	a := *last.Assessment
-	if state.Supersedes(a.State) {
-		a.MoveTo(state)
+	if !state.Supersedes(a.State) {
+		state = a.State
 	}
+	a.MoveTo(state)
 	return a
 }
 

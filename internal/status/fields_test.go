@@ -167,10 +167,7 @@ var otherForms = map[string]map[string]string{
 	"WriteText": {
 		"Series": "a chart, which a terminal does not have",
 		"Canary": "the steps to come; the stage says which one it is",
-
-		"Obstacles": "in the words of next",
 	},
-	"the page": {"Obstacles": "in the words of next"},
 }
 
 // A flag, a list or a pointer that is added to a policy's report is for people, too: without its value both forms differ.

@@ -50,7 +50,7 @@ func historyOf(hours []Hour) History {
 		hour := hours[i]
 		h.Minutes = append(h.Minutes, hour.Minutes...)
 
-		// Live minutes count without traffic, too: clean time goes on in a quiet hour.
+		// Live minutes count without traffic, too: time goes on in a quiet hour.
 		for m := range int64(MinutesPerHour) {
 			if hour.Live>>m&1 == 1 {
 				h.extend(hour.Unix*MinutesPerHour + m)

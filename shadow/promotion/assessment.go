@@ -16,8 +16,10 @@ const EvidenceUnreadable = "the evidence cannot be read"
 
 // Assessment is all there is to say about a policy at an instant.
 type Assessment struct {
-	Spec         Spec
-	State        State
+	Spec  Spec
+	State State
+	// Evaluated is the version of the state that the gate has judged, which may be an earlier one.
+	Evaluated    Version
 	Evidence     gate.Evidence
 	Gate         gate.Result
 	Live, Silent []Instance
@@ -64,20 +66,23 @@ func (a *Assessment) MayStep() bool { return a.Gate.Verdict == gate.Pass }
 // MoveTo brings the assessment into a state of the same evidence, which may be a later one than the one that was
 // evaluated: a stage that was left has no alarm any more, and a later step has not been judged yet.
 func (a *Assessment) MoveTo(s State) {
-	evaluated := a.State.Version
 	a.State = s
 	if !s.Exposed() {
 		a.Alarm = gate.Alarm{}
 	}
-	if evaluated != s.Version {
-		a.Unevaluated("of version "+evaluated.String(), "the evaluation is older than the last move: the next one follows within "+EvaluateEvery.String())
+	if a.Evaluated.Before(s.Version) {
+		a.Unevaluated("of version "+a.Evaluated.String(), "the evaluation is older than the last move: the next one follows within "+EvaluateEvery.String())
 	}
 }
 
-// Unevaluated adds the condition that the state has been evaluated, which is not met: have says what is there instead.
+// Unevaluated adds the condition that the state has been evaluated, which is not met, once: have says what is there instead.
 func (a *Assessment) Unevaluated(have, reason string) {
+	const evaluation = "evaluation"
+	if slices.ContainsFunc(a.Gate.Conditions, func(c gate.Condition) bool { return c.Name == evaluation }) {
+		return
+	}
 	a.Gate.Conditions = slices.Clone(a.Gate.Conditions)
-	a.Gate.Add(gate.Condition{Name: "evaluation", Have: have, Need: "of version " + a.State.Version.String(), Reason: reason})
+	a.Gate.Add(gate.Condition{Name: evaluation, Have: have, Need: "of version " + a.State.Version.String(), Reason: reason})
 }
 
 // qualify adds the conditions that are not about what was counted, those last whose reasons come first; err is the error of

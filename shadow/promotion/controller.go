@@ -119,7 +119,7 @@ func (c *Controller) assess(
 	ctx context.Context, spec Spec, state State, instances []Instance, now time.Time,
 ) Assessment {
 	spec.Config = spec.Config.WithDefaults() // Redis may hold any announcement
-	a := Assessment{Spec: spec, State: state}
+	a := Assessment{Spec: spec, State: state, Evaluated: state.Version}
 	r := c.reader(spec.Policy, state)
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
 	a.SilentThen = len(a.Silent)

@@ -21,8 +21,9 @@ type Findings struct {
 // Published is an assessment as the leader publishes it for the others: all that metrics and a report
 // need, and nothing that grows with the history.
 type Published struct {
-	Policy      string    `json:"policy"`
-	Leader      string    `json:"leader"`
+	Policy string `json:"policy"`
+	Leader string `json:"leader"`
+	// Version, Fingerprint and Since are of the state that was evaluated.
 	Version     Version   `json:"version"`
 	Fingerprint string    `json:"fingerprint"`
 	Since       time.Time `json:"since"`
@@ -48,7 +49,7 @@ type Details struct {
 func (a *Assessment) Publish(leader string) Published {
 	p := Published{
 		Policy: a.Spec.Policy, Leader: leader,
-		Version: a.State.Version, Fingerprint: a.State.Fingerprint, Since: a.State.Since,
+		Version: a.Evaluated, Fingerprint: a.State.Fingerprint, Since: a.State.Since,
 		Evidence: a.Evidence, Silent: len(a.Silent),
 		Gate: a.Gate, Alarm: a.Alarm, Next: a.Next, LostUntil: a.LostUntil,
 	}
@@ -62,7 +63,7 @@ func (p *Published) Of(s *State) bool { return p.Leader != "" && s.counts(p.Fing
 // Assessment returns the assessment in a state of the same evidence.
 func (p *Published) Assessment(spec Spec, s State) Assessment {
 	a := Assessment{
-		Spec: spec, State: State{Version: p.Version}, Evidence: p.Evidence, Gate: p.Gate, Alarm: p.Alarm, Next: p.Next, LostUntil: p.LostUntil,
+		Spec: spec, Evaluated: p.Version, Evidence: p.Evidence, Gate: p.Gate, Alarm: p.Alarm, Next: p.Next, LostUntil: p.LostUntil,
 		Origin: Origin{Leader: p.Leader, Details: p.Details, SilentThen: p.Silent},
 	}
 	a.MoveTo(s)

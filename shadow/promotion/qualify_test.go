@@ -81,8 +81,8 @@ func TestPassIsTakenBack(t *testing.T) {
 // What was evaluated before the last move says nothing of the step after it.
 func TestMoveMakesAnEvaluationOld(t *testing.T) {
 	a := Assessment{
-		State: State{Version: Version{1, 2}, Stage: Canary},
-		Gate:  gate.Result{Verdict: gate.Pass}, Alarm: gate.Alarm{Level: gate.Hold, Reason: "risen"},
+		State: State{Version: Version{1, 2}, Stage: Canary}, Evaluated: Version{1, 2},
+		Gate: gate.Result{Verdict: gate.Pass}, Alarm: gate.Alarm{Level: gate.Hold, Reason: "risen"},
 	}
 	p := a.Publish("leader")
 	for _, tt := range []struct {
@@ -90,6 +90,7 @@ func TestMoveMakesAnEvaluationOld(t *testing.T) {
 		passes bool
 		alarm  bool
 	}{
+		{State{Version: Version{1, 1}, Stage: Canary}, true, true}, // of an instance that is behind
 		{State{Version: Version{1, 2}, Stage: Canary}, true, true},
 		{State{Version: Version{1, 3}, Stage: Canary, Percent: 10}, false, true},
 		{State{Version: Version{2, 1}, Stage: RolledBack}, false, false},
@@ -97,6 +98,9 @@ func TestMoveMakesAnEvaluationOld(t *testing.T) {
 		got := p.Assessment(Spec{}, tt.state)
 		if got.MayStep() != tt.passes || (got.Alarm.Reason != "") != tt.alarm || (len(unmet(&got.Gate)) == 0) != tt.passes {
 			t.Errorf("%s: %+v, alarm %q", tt.state, got.Gate, got.Alarm.Reason)
+		}
+		if got.MoveTo(State{Version: Version{3, 1}}); len(unmet(&got.Gate)) != 1 {
+			t.Errorf("%s, moved again: %+v", tt.state, got.Gate.Conditions)
 		}
 	}
 	if !a.MayStep() || len(a.Gate.Conditions) > 0 {
