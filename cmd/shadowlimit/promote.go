@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -50,7 +51,8 @@ func promoteCheck(a *promotion.Assessment) error {
 			text += fmt.Sprintf("\n  %s: have %s, need %s", c.Name, c.Have, c.Need)
 		}
 	}
-	return errors.New(text)
+	const prefix = len("shadowlimit: ")
+	return errors.New(humanize.Wrap(text, 80-prefix))
 }
 
 func promoteValid(c *cli.Context) error {

@@ -121,8 +121,11 @@ func (p *Policy) row() []string {
 	if !p.StageAt.IsZero() {
 		since = age(p.JudgedAt.Sub(p.StageAt))
 	}
-	met := fmt.Sprintf("%d of %d", p.Gate.Met(), len(p.Gate.Conditions))
-	return []string{humanize.Visible(p.Name), humanize.Visible(p.Describe()), humanize.Visible(p.Gate.Verdict), met, worst, since}
+	verdict, met := humanize.Visible(p.Gate.Verdict), fmt.Sprintf("%d of %d", p.Gate.Met(), len(p.Gate.Conditions))
+	if p.Ended() {
+		verdict, met = "-", "-"
+	}
+	return []string{humanize.Visible(p.Name), humanize.Visible(p.Describe()), verdict, met, worst, since}
 }
 
 // writeRows aligns rows to the left. The first column gives way, so that no line is wider than a terminal.

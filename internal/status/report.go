@@ -266,6 +266,11 @@ func (p *Policy) Describe() string {
 	return promotion.State{Stage: p.Stage, Percent: p.Percent, Hold: p.Hold}.Describe()
 }
 
+// Ended reports whether the migration is over, so that no verdict is waited for.
+func (p *Policy) Ended() bool {
+	return p.Stage == promotion.Completed || p.Stage == promotion.RolledBack
+}
+
 // Version is TERM.SEQ.
 func (p *Policy) Version() string { return promotion.Version{Term: p.Term, Seq: p.Seq}.String() }
 

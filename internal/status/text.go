@@ -11,6 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // WriteText writes all of the report for people: a screen for each policy.
@@ -36,8 +37,11 @@ func (p *Policy) write(b *strings.Builder) {
 	p.writeFacts(b)
 	p.writeNext(b)
 
-	b.WriteString("\n")
-	p.Gate.WriteText(b) // a strings.Builder never fails
+	// Behind the end no step is waited for.
+	if p.Stage != promotion.Completed {
+		b.WriteString("\n")
+		p.Gate.WriteText(b) // a strings.Builder never fails
+	}
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
