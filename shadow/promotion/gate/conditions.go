@@ -66,11 +66,11 @@ func (j *judgement) conditions() []row {
 // instances is met when every live instance writes and compares the same.
 func (j *judgement) instances() row {
 	e := j.evidence
-	c := condition(broken, e.Live > 0, "instances", humanize.Counted(int64(e.Live), "live instance"), "all write and have the stored fingerprint",
+	c := condition(broken, e.Live > 0, "instances", fmt.Sprintf("%d live", e.Live), "all write, one fingerprint",
 		"no instance is live: start the service")
 	switch {
 	case len(e.OtherFingerprint) > 0:
-		c.Met, c.Have = false, fmt.Sprintf("%d of another fingerprint", len(e.OtherFingerprint))
+		c.Met, c.Have = false, fmt.Sprintf("%d with another", len(e.OtherFingerprint))
 		c.Reason = "instances compare another fingerprint: " + firstOf(e.OtherFingerprint) + "; finish or undo the deployment"
 	case len(e.NotWriting) > 0 && j.total.Evaluations() > 0: // without traffic there is nothing to write
 		c.Met, c.Have = false, fmt.Sprintf("%d not writing", len(e.NotWriting))

@@ -1,7 +1,7 @@
 package gate
 
 import (
-	"fmt"
+	"math"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -25,26 +25,6 @@ func WindowOf(cfg Config, ticks []divergence.Tick, now int64, minutes []divergen
 // Harmed asks one trigger, Triggers asks all.
 func (w *Window) Harmed() string   { return w.w.harmed() }
 func (w *Window) Triggers() string { return w.w.triggers().Reason }
-
-// TriggersInWords are the triggers' numbers as the documentation has them.
-func TriggersInWords() []string {
-	const second = divergence.TickSeconds
-	return []string{
-		fmt.Sprintf("`S >= %d`", harmedBy),
-		fmt.Sprintf("newly denied is %d p0, at most %g %%, of %d or %d s",
-			suddenTimes, 100*suddenMost, aMoment*second, aMinute*second),
-		fmt.Sprintf("without the %d clients that it hits most", fewClients),
-		fmt.Sprintf("at least %d clients newly denied within ten minutes", suddenKeys),
-		fmt.Sprintf("by more than %g %% of `n`, at least %d", 100*overloadShare, overloadFloor),
-		fmt.Sprintf("of 3 keys newly allowed within %d minutes", manyMinutes),
-		fmt.Sprintf("more than %g %% of the requests, at least %d that fail or %d that are slow",
-			100*unwellShare, leastFailed, leastSlow),
-		fmt.Sprintf("in each of %d ticks", holdTicks),
-		fmt.Sprintf("in each of %d minutes", illMinutes),
-		fmt.Sprintf("over %d times the usual (%d s:", usualMargin, aMoment*second),
-		fmt.Sprintf("over %d times, for a minute's burst", usualMargin*aMinute/aMoment),
-	}
-}
 
 // HarmScore is the score of harmed clients.
 var HarmScore = harmScore
@@ -73,7 +53,7 @@ func Against(x, busy []float64, p0 float64) (alarm, mirror float64) {
 func Bounds(x, busy []float64) (lower, upper float64) {
 	var s ratio
 	for i := range x {
-		s.blocks = append(s.blocks, block{ratio: x[i], taken: x[i], busy: busy[i]})
+		s.blocks = append(s.blocks, block{ratio: x[i], taken: x[i], busy: busy[i], denominator: math.MaxInt64})
 	}
 	s.against.blocks = s.blocks
 	l, u := s.bounds()

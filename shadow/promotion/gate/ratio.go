@@ -83,7 +83,10 @@ func (s *ratio) bounds() (lower, upper *float64) {
 	below := least(func(p float64) bool {
 		var score score
 		for i := range s.blocks {
-			score.add(s.blocks[i].taken, p, s.blocks[i].busy)
+			// A block with too few requests for one difference says nothing by having none.
+			if b := &s.blocks[i]; b.taken > 0 || float64(b.denominator)*p >= 1 {
+				score.add(b.taken, p, b.busy)
+			}
 		}
 		return score.mean() >= certain
 	})

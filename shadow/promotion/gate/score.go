@@ -34,8 +34,8 @@ const mostLog = 690
 //
 // So the logarithm is concave in x and proportional to the requests. By Jensen's inequality no score is above 1 while the
 // ratio of all requests is at the threshold or above, whatever the traffic, as long as a busy hour has as many requests as
-// before. A candidate that is below it only by chance reaches 400 with a probability of at most 1/400 (Ville's
-// inequality), however often one looks.
+// before: where traffic grows manifold, its first hours count for more. If each hour's ratio, capped, is at the threshold in
+// expectation, the score reaches 400 with a probability of at most 1/400 (Ville's inequality), however often one looks.
 type score struct{ product }
 
 // add bets on one more hour, of n busy hours.

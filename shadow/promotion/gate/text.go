@@ -33,8 +33,7 @@ func (g *Result) WriteText(w io.Writer) error {
 		return err
 	}
 
-	var rows strings.Builder
-	table = tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
+	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  condition\tmet\thave\tneed")
 	for i := range g.Conditions {
 		c := &g.Conditions[i]
@@ -42,14 +41,12 @@ func (g *Result) WriteText(w io.Writer) error {
 		if c.Met {
 			met = "yes"
 		}
-		need := c.Need
-		if c.Due != nil {
-			need += ", not before " + dated(*c.Due)
-		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", humanize.Visible(c.Name), met, humanize.Visible(c.Have), humanize.Visible(need))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", humanize.Visible(c.Name), met, humanize.Visible(c.Have), humanize.Visible(c.Need))
 	}
-	table.Flush() // a strings.Builder never fails
-	_, err := io.WriteString(w, humanize.Wrap(rows.String(), 80))
+	err := table.Flush()
+	if g.NotBefore != nil && err == nil {
+		_, err = fmt.Fprintf(w, "  not before %s\n", dated(*g.NotBefore))
+	}
 	return err
 }
 
