@@ -359,7 +359,7 @@ const leastApart = 0.02
 // strictness warns of thresholds that two limiters which are the same can exceed, because a check can reach one side only.
 func (l *linter) strictness(p *Policy, at *yaml.Node) {
 	a, c := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
-	if c == nil || !a.Foreign() && !c.Foreign() && a.Residence == c.Residence {
+	if c == nil || a.None() || !a.Foreign() && !c.Foreign() && a.Residence == c.Residence {
 		return
 	}
 	for _, threshold := range []struct {
@@ -407,6 +407,10 @@ func (p *Policy) shadowedBy(q *Policy) bool {
 // looserThan reports whether two sides differ at most in their limits, and this one
 // has the higher.
 func (s *Side) looserThan(other *Side) bool {
+	if s.None() || other.None() {
+		return s.None()
+	}
+
 	// While the service suffers, an adaptive limit may be the smaller one.
 	if s.adaptive != nil && (other.adaptive == nil || s.adaptive.rule.Key() != other.adaptive.rule.Key()) {
 		return false

@@ -48,7 +48,7 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
 	}
-	m.spec.Apart = m.hasCandidate() && !m.judgedTogether()
+	m.spec.Apart = m.hasCandidate() && !m.spec.FirstLimit && !m.judgedTogether()
 	m.spec.Copied = m.begunAsCopy()
 	m.protect(spec.Config.Protect, o.secret)
 	m.shareLevel()
@@ -109,7 +109,7 @@ func (m *migration) begin(o *options) {
 	for role := range m.sides {
 		m.sides[role].guardForeign(m.spec.Policy, algorithms.Role(role), o.log)
 	}
-	if m.spec.Apart {
+	if m.spec.Apart || m.spec.FirstLimit && !m.sides[algorithms.Candidate].quick() {
 		m.progress.async = newAsyncQueue()
 	}
 }

@@ -102,7 +102,7 @@ func protectedText(c *explainedCharge) string {
 }
 
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
-	// A foreign limiter decides by numbers that the file does not have.
+	// A foreign limiter decides by numbers that the file does not have, and none has no limit at all.
 	limit := "no limit of its own"
 	if s.Limit > 0 || s.Window != "" {
 		limit = fmt.Sprintf("%d per %s", s.Limit, humanize.Visible(s.Window))

@@ -179,7 +179,7 @@ func (r *Recorder) tick(
 	if t == nil {
 		return
 	}
-	t.count(o, outcome)
+	t.count(o, outcome, setting.First)
 	if setting.disturbs(o) && !setting.Young {
 		disturb(&t.Disturbed).count(o, outcome, setting, shifted)
 	}
