@@ -31,7 +31,7 @@ func StoreAway(a *promotion.Assessment) string {
 
 	stage := a.State.Stage
 	switch {
-	case stage == promotion.Completed && len(candidateAway) > 0:
+	case (stage == promotion.Completed || standsAlone(a)) && len(candidateAway) > 0:
 		return awayFrom(a, algorithms.Candidate, candidateAway) + awayNow(rule)
 	case len(away) == 0:
 		return ""
@@ -48,11 +48,19 @@ func StoreAway(a *promotion.Assessment) string {
 // answers, or neither side does.
 func StandsIn(a *promotion.Assessment) string {
 	away := a.CandidateAway()
-	if len(away) == 0 || len(a.Away()) > 0 || a.State.Stage != promotion.Canary && a.State.Stage != promotion.Promoted {
+	if len(away) == 0 || len(a.Away()) > 0 || !exposed(a) || standsAlone(a) {
 		return ""
 	}
 	return awayFrom(a, algorithms.Candidate, away) + "; the authoritative decides there in its place"
 }
+
+// exposed reports whether the candidate decides for some keys, and something else for others or after a rollback.
+func exposed(a *promotion.Assessment) bool {
+	return a.State.Stage == promotion.Canary || a.State.Stage == promotion.Promoted
+}
+
+// standsAlone reports whether an enforced candidate has no authoritative to stand in for it: it is a first limit.
+func standsAlone(a *promotion.Assessment) bool { return a.Spec.FirstLimit && exposed(a) }
 
 // NotHeard says that no instance has beaten recently, although their Redis answers; "" if one has, or none is known. That
 // Redis may refuse their writes: then every limit fails, and nothing else in a report shows it.
