@@ -63,7 +63,9 @@ func (s *side) inOwnRedis() bool { return s.store != nil && s.store.name == "" &
 
 // quick reports whether the side is judged in the request whatever is enforced: a step of ours in memory. One of the
 // user's may be slow; see engine.addStoreFor.
-func (s *side) quick() bool { return s.store != nil && !s.store.remote() && s.store.name != candidateStore }
+func (s *side) quick() bool {
+	return s.store != nil && !s.store.remote() && s.store.name != candidateStore
+}
 
 // guardForeign gives a foreign side what bounds its calls.
 func (s *side) guardForeign(policy string, role algorithms.Role, log *slog.Logger) {

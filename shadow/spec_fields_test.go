@@ -81,6 +81,7 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	checkFields(t, "Promotion", reflect.ValueOf(policy.Promotion), reflect.ValueOf(none))
 	spec := specOf(policy)
 	spec.Apart, spec.Copied = true, true // newMigration knows them, by the sides
+	spec.FirstLimit = true               // only where there is no authoritative to fill the other fields
 	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(promotion.Spec{Config: PromotionOf(none)}))
 }
 
