@@ -31,7 +31,7 @@ func TestFirstLimit(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
 		h := harnessOf(t, shadow.Config{Policies: firstLimit(t, name), Redis: client})
-		ask := func(user string) bool { return h.Decide(t.Context(), userRequest(user)).Allowed }
+		ask := func(user string) bool { return h.Decide(t.Context(), &policies.Request{User: user}).Allowed }
 		checkFirstLimit(t, client, name, h, ask)
 
 		name = namespace()
@@ -110,7 +110,7 @@ func TestFirstLimitCostsOneCall(t *testing.T) {
 	ask := func() int64 {
 		before := sent.calls.Load()
 		for range requests {
-			h.Decide(t.Context(), userRequest("alice"))
+			h.Decide(t.Context(), &policies.Request{User: "alice"})
 		}
 		return sent.calls.Load() - before
 	}
@@ -141,7 +141,7 @@ func TestStallDoesNotDelayAFirstLimit(t *testing.T) {
 	}
 	start := time.Now()
 	for range 2000 {
-		if d := h.Decide(t.Context(), userRequest("alice")); !d.Allowed || d.Fallback {
+		if d := h.Decide(t.Context(), &policies.Request{User: "alice"}); !d.Allowed || d.Fallback {
 			t.Fatalf("%+v", d)
 		}
 	}

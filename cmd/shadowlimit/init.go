@@ -17,14 +17,16 @@ import (
 
 const initDescription = `Writes a policy file with one policy, and its tests beside it, from a few flags: which
 requests, by what key, today's limiter (--from, or none if there is no limit yet) and
-tomorrow's (--to; without it the policy is a plain limiter). Both files are commented, and pass validate and test as
-they are. A file that exists is never overwritten: exit status 3.
+tomorrow's (--to; without it the policy is a plain limiter). Both files are commented,
+and pass validate and test as they are. A file that exists is never overwritten: exit
+status 3.
 
 Limiters are written as name:REQUESTS/WINDOW[:burst=N][:OPTION...], as for replay.
 
 Examples, from the folder of the repository:
   shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m \
       --to token_bucket:100/1m:burst=20
+  shadowlimit init "$(mktemp -d)/first.yaml" --from none --to token_bucket:100/1m:burst=20
   shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' \
       --from fixed_window:100/1m`
 

@@ -101,7 +101,7 @@ func TestReplayInRedisIsTheSame(t *testing.T) {
 
 // A first limit newly denies some of all requests, by flags as by a policy file. Nothing can be newly allowed.
 func TestReplayOfAFirstLimit(t *testing.T) {
-	line := func(ms int) string { return fmt.Sprintf(`{"t_ms":%d,"ip":"192.0.2.1"}`, ms) + "\n" }
+	line := func(us int) string { return fmt.Sprintf(`{"t_us":%d,"ip":"192.0.2.1"}`, us) + "\n" }
 	log := write(t, "access.jsonl", []byte(line(1000)+line(1001)+line(1002)+line(1003)))
 	file := write(t, "p.yaml", []byte("version: 1\nname: a\npolicies:\n  - {name: p, key: request.ip, authoritative: none, "+
 		"candidate: {algorithm: fixed_window, limit: 1, window: 10s}}\n"))
@@ -111,7 +111,7 @@ func TestReplayOfAFirstLimit(t *testing.T) {
 		{"--from", "none", "--to", "fixed_window:1/10s", "--key", "request.ip"},
 		{"--config", file},
 	} {
-		status, out, talk := shell(t, "", append([]string{"replay", "-o", "json", "--time-field", "t_ms:ms", log}, flags...)...)
+		status, out, talk := shell(t, "", append([]string{"replay", "-o", "json", log}, flags...)...)
 		if status != exitOK {
 			t.Errorf("%q: status %d\n%s", flags, status, talk)
 			continue
