@@ -34,6 +34,9 @@
 // the enforced side. A charge that finds no room counts as inconclusive. A side in memory
 // beside an enforced foreign limiter is judged in the request, after that limiter's answer.
 //
+// Beside an authoritative that is none a candidate in memory is judged in the request, and
+// any other one behind it until it is enforced. Nothing stands in for it then.
+//
 // An enforced foreign candidate has 250 ms to answer, and the authoritative stands in for it
 // afterwards. A foreign authoritative is called as it always was, without a limit of time.
 //

@@ -74,7 +74,7 @@ func lookedAt(side *policies.Side) (asked algorithms.Side, unknown string) {
 	limit, constant := side.Constant()
 	switch {
 	case side.None():
-		return asked, "no limit today: it allows everything"
+		return asked, "it allows every request"
 	case side.Foreign():
 		return asked, "a limiter of the service's own, whose state is known there only"
 	case side.Sync > 0:

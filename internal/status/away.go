@@ -120,6 +120,9 @@ func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) stri
 
 // ColdRollback says what a rollback of a completed policy would do.
 func ColdRollback(a *promotion.Assessment) string {
+	if a.Spec.FirstLimit {
+		return "there is no authoritative: no request is limited after a rollback"
+	}
 	const cold = "the authoritative is cold: no request has been charged to it since the migration was completed, " +
 		"so every client starts with a fresh budget"
 	if !a.Unasked() {
