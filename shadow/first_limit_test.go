@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,25 @@ func TestFirstLimit(t *testing.T) {
 				t.Errorf("behind the red button: %+v", d)
 			}
 		})
+	}
+}
+
+// Of a request that other policies limit, too, clients are told those limits.
+func TestFirstLimitBesideAnotherPolicy(t *testing.T) {
+	const other = "  - {name: other, key: request.user, authoritative: { algorithm: gcra, limit: 3, window: 1h }}\n"
+	first := strings.TrimPrefix(firstLimit, "version: 1\nname: test\npolicies:\n")
+	for _, list := range []string{first + other, other + first} {
+		for _, cfg := range []shadow.Config{{}, {Redis: redisAt(t, miniredis.RunT(t).Addr())}} {
+			h := open(t, "version: 1\nname: test\npolicies:\n"+list, cfg)
+			for i := range 3 {
+				if d := ask(t, h, "alice"); !d.Allowed || d.Policy != "other" || d.Remaining != int64(2-i) {
+					t.Errorf("request %d: %+v", i+1, d)
+				}
+			}
+			if d := ask(t, h, "alice"); d.Allowed || d.Policy != "other" {
+				t.Errorf("%+v", d)
+			}
+		}
 	}
 }
 
