@@ -100,9 +100,9 @@ func promotion(fields string) string {
 	return onePolicy("key: request.user\n    promotion: {" + fields + "}")
 }
 
-func TestEpochIsWhatIsCompared(t *testing.T) {
-	base := loadPolicy(t, checkout(t)).Epoch()
-	for change, sameEpoch := range map[string]bool{
+func TestFingerprintIsWhatIsCompared(t *testing.T) {
+	base := loadPolicy(t, checkout(t)).Fingerprint()
+	for change, sameFingerprint := range map[string]bool{
 		"limit: 100, window: 1m }>limit: 101, window: 1m }": false,
 		"burst: 20>burst: 21":                               false,
 		"request.route]>request.path]":                      false,
@@ -118,8 +118,8 @@ func TestEpochIsWhatIsCompared(t *testing.T) {
 		}
 
 		changed := strings.Replace(checkout(t), from, to, 1)
-		if got := loadPolicy(t, changed).Epoch(); (got == base) != sameEpoch {
-			t.Errorf("%s: epoch %s, before %s", change, got, base)
+		if got := loadPolicy(t, changed).Fingerprint(); (got == base) != sameFingerprint {
+			t.Errorf("%s: fingerprint %s, before %s", change, got, base)
 		}
 	}
 }

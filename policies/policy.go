@@ -201,15 +201,15 @@ func (p *Policy) expressions() []*expression {
 	return list
 }
 
-// Epoch is the fingerprint of what the policy compares: both sides and the key,
-// as configured, with the variables if they use any. Evidence of another epoch says
+// Fingerprint is a hash of what the policy compares: both sides and the key,
+// as configured, with the variables if they use any. Evidence of another fingerprint says
 // nothing about this one. Expressions of limits are part of it; the limits that they
 // yield are not, nor the data that they read, so that an override for one customer
 // does not start the migration over.
 //
 // It has 12 hexadecimal digits. 48 bits are enough to distinguish the versions of one
-// policy: epochs of different policies are never compared.
-func (p *Policy) Epoch() string {
+// policy: fingerprints of different policies are never compared.
+func (p *Policy) Fingerprint() string {
 	identities := []string{p.key.text()}
 	for _, side := range p.Sides {
 		if side != nil {

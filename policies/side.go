@@ -177,7 +177,7 @@ func (s *Side) String() string {
 	return text
 }
 
-// identity is the side's share of the epoch: a change of it makes another side. Each
+// identity is the side's share of the fingerprint: a change of it makes another side. Each
 // field has its place, even if empty, so that no text moves from one field to the next.
 func (s *Side) identity() string {
 	// The names of an algorithm and of a foreign limiter have places of their own, so that neither is taken for the other.

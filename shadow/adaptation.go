@@ -147,13 +147,13 @@ type servedUntil struct {
 const (
 	// sketchOf is the time that a reported sketch is of.
 	sketchOf = 10 * time.Second
-	// mostReadings bounds the readings that are kept: beats are 1.5 s apart.
+	// mostReadings bounds the readings that are kept: heartbeats are a second apart.
 	mostReadings = 16
 	// signalWithin is how long a heartbeat waits for the service's signal.
 	signalWithin = 100 * time.Millisecond
 )
 
-// report returns what a beat says of the service, nil where no limit is adaptive. Requires polling.
+// report returns what a heartbeat says of the service, nil where no limit is adaptive. Requires polling.
 func (s *service) report(p *plan, signal func() float64, log *slog.Logger) *promotion.Service {
 	rules := rulesIn(p)
 	if len(rules) == 0 {

@@ -14,7 +14,7 @@ import (
 func specOf(p *policies.Policy) promotion.Spec {
 	spec := promotion.Spec{
 		Policy:        p.Name,
-		Fingerprint:   p.Epoch(),
+		Fingerprint:   p.Fingerprint(),
 		Authoritative: p.Sides[algorithms.Authoritative].String(),
 		Config:        PromotionOf(p.Promotion),
 		First:         p.DeclaresFirst(),

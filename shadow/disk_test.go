@@ -57,7 +57,7 @@ func reopened(t *testing.T, move func(promotion.Store) error, text string, spoil
 }
 
 // A start without Redis goes on in a stage that no rollback could have changed unseen, of the
-// epoch that the instance compares.
+// fingerprint that the instance compares.
 func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 	to := func(step promotion.Step) func(promotion.Store) error {
 		return func(s promotion.Store) error {
@@ -102,11 +102,11 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 		want string
 	}{
 		{"promoted", to(full), file, "candidate"},
-		{"promoted of another epoch", to(full), another, "authoritative"},
+		{"promoted of another fingerprint", to(full), another, "authoritative"},
 		{"canary", to(half), file, "authoritative"},
 		{"completed", complete, file, "candidate"},
-		{"completed before the next epoch", overtaken(promotion.Completed), file, "candidate"},
-		{"rolled back before the next epoch", overtaken(promotion.RolledBack), file, "authoritative"},
+		{"completed before the next fingerprint", overtaken(promotion.Completed), file, "candidate"},
+		{"rolled back before the next fingerprint", overtaken(promotion.RolledBack), file, "authoritative"},
 		{"rolled back", back, file, "authoritative"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,8 +18,8 @@
 // failed, the decision is made, and both observations are recorded. The decisions of all
 // policies are joined into one.
 //
-// Beside the requests the fleet's goroutines apply stages every second, write evidence every
-// 5 to 60 s, and judge their own policies every 15 s. No request waits for them.
+// Beside the requests the fleet's goroutines apply stages every second and write evidence every
+// 5 to 60 s. Those of the leader evaluate all policies every 15 s. No request waits for them.
 //
 // Both limiters keep counting in every stage but the last, so promotion and rollback only
 // change which side is enforced.

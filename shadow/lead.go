@@ -129,7 +129,7 @@ func (f *fleet) logMoves(moves []promotion.Move) {
 // the move is logged instead.
 func (f *fleet) keep(m *migration, a *assessment) {
 	// A record has room for two sides, and those of instances that compare something else displace this policy's.
-	if len(a.Evidence.OtherEpoch) > 0 && !m.differs() {
+	if len(a.Evidence.OtherFingerprint) > 0 && !m.differs() {
 		m.progress.recorder.Mark(f.view.now())
 	}
 	before := m.progress.assessment.Swap(a)

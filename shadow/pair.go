@@ -160,7 +160,7 @@ func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "defa
 func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error) {
 	sides := [2]Side{cfg.Authoritative, cfg.Candidate}
 	spec := promotion.Spec{
-		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Fingerprint: epochOf(sides),
+		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Fingerprint: fingerprintOf(sides),
 		Authoritative: sides[0].describe(), Candidate: sides[1].describe(), OnStoreFailure: policies.FailLocal,
 		FirstLimit: sides[0].none(),
 	}
@@ -222,10 +222,10 @@ func (s *Side) text(foreign string) string {
 	return fmt.Sprintf("%s:%s, revision %q", foreign, s.Limit, s.Revision)
 }
 
-// epochOf is the fingerprint of the two sides. Its bytes are stored, so "own limiter"
+// fingerprintOf is the fingerprint of the two sides. Its bytes are stored, so "own limiter"
 // stays here, although it is the foreign limiter everywhere else: another word would
-// begin every such pair's epoch again.
-func epochOf(sides [2]Side) string {
+// begin every such pair's fingerprint again.
+func fingerprintOf(sides [2]Side) string {
 	text := ""
 	for _, s := range sides {
 		text += s.ID + "\x00" + s.text("own limiter") + "\x01"

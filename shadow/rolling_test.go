@@ -41,7 +41,7 @@ func TestRollingDeploymentIsNoEvidence(t *testing.T) {
 	}
 
 	a := assess(t, client)
-	if len(a.Evidence.OtherEpoch) == 0 {
+	if len(a.Evidence.OtherFingerprint) == 0 {
 		t.Fatalf("no instance of another file: %+v", a.Live)
 	}
 	if marked := slices.ContainsFunc(a.Evidence.History.Minutes, func(m divergence.Minute) bool {

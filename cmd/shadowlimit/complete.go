@@ -61,7 +61,7 @@ func completeObstacle(a *promotion.Assessment) string {
 		return a.Gate.Reason
 	case len(a.Pressed()) > 0:
 		return "the red button is pressed on " + strings.Join(a.Pressed(), ", ")
-	case len(a.Evidence.OtherEpoch) > 0:
+	case len(a.Evidence.OtherFingerprint) > 0:
 		return "instances serve another fingerprint"
 	case rest > 0:
 		rest = rest.Round(time.Minute)

@@ -34,7 +34,7 @@ func TestCompleteCheck(t *testing.T) {
 			"red button is pressed on i",
 		},
 		{
-			"another fingerprint", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} },
+			"another fingerprint", func(a *promotion.Assessment) { a.Evidence.OtherFingerprint = []string{"j"} },
 			"another fingerprint",
 		},
 	}

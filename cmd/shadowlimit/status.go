@@ -12,8 +12,8 @@ import (
 
 const statusDescription = `Shows for each policy, or for one, its stage, how the candidate differs, the gate's
 verdict with its reason, the instances that have applied the stage, and what to do
-next. It shows the verdict that the service's judge has published, and how old it is;
-where no instance judges it computes the verdict from the ledger.
+next. It shows the verdict that the leader has published, and how old it is;
+where no instance leads it computes the verdict from the ledger.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit status

@@ -62,7 +62,7 @@ func exposed(a *promotion.Assessment) bool {
 // standsAlone reports whether an enforced candidate has no authoritative to stand in for it: it is a first limit.
 func standsAlone(a *promotion.Assessment) bool { return a.Spec.FirstLimit && exposed(a) }
 
-// NotHeard says that no instance has beaten recently, although their Redis answers; "" if one has, or none is known. That
+// NotHeard says that no instance has sent heartbeats recently, although their Redis answers; "" if one has, or none is known. That
 // Redis may refuse their writes: then every limit fails, and nothing else in a report shows it.
 func NotHeard(a *promotion.Assessment) string {
 	if len(a.Live) > 0 || len(a.Silent) == 0 {
@@ -113,7 +113,7 @@ func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) stri
 
 	text := fmt.Sprintf("%s does not answer on %d of %d live instances", storeOf(a, role), len(away), len(a.Live))
 	if own {
-		text += " (it takes their beats; each asks it again within 36 s)"
+		text += " (it takes their heartbeats; each asks it again within 36 s)"
 	}
 	return text
 }

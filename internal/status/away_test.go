@@ -13,7 +13,7 @@ func own(a *promotion.Assessment, rule string) {
 	a.Spec.AsksStore, a.Spec.OnStoreFailure = [2]bool{true, true}, rule
 }
 
-// An instance beats again before its limiter's breaker has closed. Until then its requests fall back, and the repair is not over.
+// An instance sends heartbeats again before its limiter's breaker has closed. Until then its requests fall back, and the repair is not over.
 func TestOwnStoreIsAwayUntilTheLastBreakerCloses(t *testing.T) {
 	denies := func(a *promotion.Assessment) {
 		own(a, promotion.FailDeny)
@@ -68,7 +68,7 @@ func TestNothingStandsInForAFirstLimit(t *testing.T) {
 	}
 }
 
-// Where no instance beats and Redis answers, the instances may have stopped, or every request is denied: the text is true of both.
+// Where no instance sends heartbeats and Redis answers, the instances may have stopped, or every request is denied: the text is true of both.
 func TestNotHeardDoesNotComfort(t *testing.T) {
 	const of, next = "0 of 1 live: .* 25 s.*", ".*next: shadowlimit doctor"
 	unheard := func(rule string, refused error) promotion.Assessment {
@@ -96,8 +96,8 @@ func TestNotHeardDoesNotComfort(t *testing.T) {
 	}
 }
 
-// An instance of another epoch enforces the authoritative of its own file, whatever the fleet's stage.
-func TestEnforcedNamesInstancesOfAnotherEpoch(t *testing.T) {
+// An instance of another fingerprint enforces the authoritative of its own file, whatever the fleet's stage.
+func TestEnforcedNamesInstancesOfAnotherFingerprint(t *testing.T) {
 	for stage, want := range map[promotion.Stage]string{
 		promotion.Promoted: "^candidate .*authoritative on 1 instance", promotion.Shadow: "^authoritative$",
 	} {

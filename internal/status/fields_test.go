@@ -17,12 +17,12 @@ import (
 // shownElsewhere are the fields of a policy that a form of the report leaves out, with the reason.
 var shownElsewhere = map[string]map[string]string{
 	"WriteText": {
-		"Fingerprint": "a hash: no operator compares it by eye, and instances of another epoch have a note",
+		"Fingerprint": "a hash: no operator compares it by eye, and instances of another fingerprint have a note",
 		"HarmScore":   "at 12 it is the alarm, which the text shows; the page has room for the number",
 		"JudgedAge":   "in the words of the line that names the leader",
 	},
 	"the page": {
-		"Fingerprint": "a hash: no operator compares it by eye, and instances of another epoch have a note",
+		"Fingerprint": "a hash: no operator compares it by eye, and instances of another fingerprint have a note",
 		"JudgedAge":   "in the words of the line that names the leader",
 	},
 }

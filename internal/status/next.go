@@ -68,7 +68,7 @@ func stepOf(a *promotion.Assessment) string {
 	case a.Alarm.Level == gate.Hold && !a.State.Hold:
 		return answerHold(a)
 
-	case len(a.Evidence.OtherEpoch) > 0:
+	case len(a.Evidence.OtherFingerprint) > 0:
 		return otherFingerprints(a) + onHold(a) + besides(a)
 
 	case a.State.Stage == promotion.RolledBack:

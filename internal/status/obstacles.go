@@ -20,7 +20,7 @@ var remedies = []remedy{
 	{kinds(gate.Unreadable), always("check whether the Redis of the evidence answers: shadowlimit doctor")},
 	{kinds(gate.Thresholds), func(a *promotion.Assessment, _ []gate.Obstacle) string { return startFingerprint(a) }},
 	{kinds(gate.RedButton), released},
-	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherFingerprints(a) }},
+	{kinds(gate.OtherFingerprints), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherFingerprints(a) }},
 	{kinds(gate.NoInstance), always("no instance is live: start the service or check its Redis")},
 	{kinds(gate.NothingCompared), always("nothing has been compared yet: send traffic that the policy matches; " +
 		"instances write what they saw every 5 to 15 s")},
@@ -84,7 +84,7 @@ func startFingerprint(a *promotion.Assessment) string {
 // besides returns the obstacles behind a more urgent step, which the caller has named.
 func besides(a *promotion.Assessment) string {
 	others := slices.DeleteFunc(slices.Clone(a.Gate.Obstacles), func(o gate.Obstacle) bool {
-		return o.Kind == gate.OtherEpochs
+		return o.Kind == gate.OtherFingerprints
 	})
 
 	// Of the other stages none is left by a verdict.
@@ -161,7 +161,7 @@ func actionsOf(a *promotion.Assessment, obstacles []gate.Obstacle) (list []strin
 
 // otherFingerprints says what instances wait for that serve another fingerprint than the stored one.
 func otherFingerprints(a *promotion.Assessment) string {
-	runs := "another fingerprint is served by " + firstOf(a.Evidence.OtherEpoch)
+	runs := "another fingerprint is served by " + firstOf(a.Evidence.OtherFingerprint)
 	if n := a.Next; n != nil {
 		when := "wait until " + instant(n.At)
 		if a.Looked().After(n.At) {

@@ -281,7 +281,7 @@ func TestPageEscapes(t *testing.T) {
 		a.Spec.Candidate = script
 		a.Spec.Authoritative = script
 		a.Gate.Reason = script + controls
-		a.Evidence.OtherEpoch = []string{script}
+		a.Evidence.OtherFingerprint = []string{script}
 	}))
 	p.Alarm = script
 	for _, key := range []string{script, controls, long, "' onload=alert(1) x='", "javascript:alert(1)", "\xff\xfe"} {

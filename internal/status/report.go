@@ -238,7 +238,7 @@ func modeOf(a *promotion.Assessment) string {
 	return "manual"
 }
 
-// addSeries adds the ratios over time. A judge has published them.
+// addSeries adds the ratios over time. The leader has published them.
 func (p *Policy) addSeries(a *promotion.Assessment) {
 	switch {
 	case a.Leader == "":

@@ -342,7 +342,7 @@ func TestNextStep(t *testing.T) {
 		}, "^" + rollback + "'overload'$"},
 		{"an alarm during a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			alarm(gate.RollBack, "overload")(a)
-			a.Evidence.OtherEpoch = []string{"j"}
+			a.Evidence.OtherFingerprint = []string{"j"}
 		}, "^" + rollback + "'overload'$"},
 		{"an alarm that only holds", promotion.Canary, alarm(gate.Hold, "risen"),
 			": " + rollback + "'risen'; .*: shadowlimit pause writes --reason 'risen'$"},
@@ -359,19 +359,19 @@ func TestNextStep(t *testing.T) {
 			a.State.Hold, a.State.HeldForHealth, a.State.Percent = true, true, 50
 		}, "50 % of the keys.*: " + rollback + "'the candidate fails'; .*by itself.*an hour.*: shadowlimit resume writes$"},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"instance-j"}
+			a.Evidence.OtherFingerprint = []string{"instance-j"}
 			a.Live = []promotion.Instance{{ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}}}
 		}, "^undo the deployment.*in shadow.*instance-j"},
 		{"a deployment that takes over", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"j"}
+			a.Evidence.OtherFingerprint = []string{"j"}
 			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
 		}, "^wait until Tue 2026-03-10 12:00 UTC: .*e2"},
 		{"a deployment that is due", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"j"}
+			a.Evidence.OtherFingerprint = []string{"j"}
 			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(-time.Second)}
 		}, "^look again in 15 s: .*e2"},
 		{"a deployment that is held", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"instance-j"}
+			a.Evidence.OtherFingerprint = []string{"instance-j"}
 			held := map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}
 			a.Live = []promotion.Instance{{ID: "instance-h", At: now, Policies: held}, {ID: "instance-i", At: now, Idle: true, Policies: held}}
 		}, "^finish the deployment or undo it.*instance-j.* by instance-h; .*: shadowlimit adopt writes --reason WHY$"},
@@ -383,8 +383,8 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.CleanTime, "1 h clean")
 		}, ": shadowlimit resume writes; .*wait: 1 h clean$"},
 		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"instance-j"}
-			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
+			a.State.Hold, a.Evidence.OtherFingerprint = true, []string{"instance-j"}
+			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherFingerprints, "j")
 		}, "^undo the deployment.*instance-j.*; .*: shadowlimit resume writes; .*candidate limits"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
 			a.State.Hold = true
@@ -456,11 +456,11 @@ func TestRatiosHaveOneRemedy(t *testing.T) {
 	}
 }
 
-// A reader must see that no instance judges: the alert on it sends operators here.
+// A reader must see that no instance leads: the alert on it sends operators here.
 func TestTextSaysWhereItWasJudged(t *testing.T) {
-	for judge, want := range map[string]string{"instance-j": `\n  evaluated 12s .*instance-j\n`, "": `\n  evaluated by this command`} {
+	for leader, want := range map[string]string{"instance-j": `\n  evaluated 12s .*instance-j\n`, "": `\n  evaluated by this command`} {
 		text := textOf(t, reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
-			a.Leader, a.LookedAt = judge, now.Add(12*time.Second)
+			a.Leader, a.LookedAt = leader, now.Add(12*time.Second)
 		})))
 		if n := strings.Count(text, "evaluated"); n != 1 || !matches(text, want) {
 			t.Errorf("no single %q in\n%s", want, text)

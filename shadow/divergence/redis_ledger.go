@@ -27,7 +27,7 @@ var (
 )
 
 // RedisLedger is the ledger of a fleet. The keys of a policy share a hash tag and begin with
-// {name:policy}:ledger:EPOCH, behind algorithms.KeyPrefix; docs/ledger.md has them with their fields.
+// {name:policy}:ledger:EVIDENCE, behind algorithms.KeyPrefix; docs/ledger.md has them with their fields.
 type RedisLedger struct {
 	rdb  redis.UniversalClient
 	name string
@@ -44,7 +44,7 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 // key returns a key of an ID. The braces are a hash tag: all keys of a policy lie in one slot of a cluster, so that a script may
 // have them.
 func (l *RedisLedger) key(id ID, what string) string {
-	return algorithms.KeyPrefix + "{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
+	return algorithms.KeyPrefix + "{" + l.name + ":" + id.Policy + "}:ledger:" + id.Evidence + ":" + what
 }
 
 func (l *RedisLedger) slotKey(id ID, minute int64) string {

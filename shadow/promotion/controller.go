@@ -143,7 +143,7 @@ func (c *Controller) assess(
 		NotWriting: idsOf(a.Live, func(i Instance) bool {
 			return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor
 		}),
-		OtherEpoch: idsOf(a.Live, func(i Instance) bool {
+		OtherFingerprint: idsOf(a.Live, func(i Instance) bool {
 			return !i.Idle && i.Policies[spec.Policy].Fingerprint != state.Fingerprint
 		}),
 		Step:  stepAfter(state, spec.Config.Canary),

@@ -159,7 +159,7 @@ func drawEvidence(t *rapid.T) gate.Evidence {
 	case 2:
 		e.NotWriting = []string{"a"}
 	case 3:
-		e.OtherEpoch = []string{"b"}
+		e.OtherFingerprint = []string{"b"}
 	}
 	return e
 }

@@ -37,7 +37,7 @@ type evidence struct {
 	noDeniedKeys bool
 	noTraffic    bool
 
-	silent, other string // an instance without evidence, one of another epoch
+	silent, other string // an instance without evidence, one of another fingerprint
 	noInstance    bool
 }
 
@@ -60,7 +60,7 @@ func (e evidence) build() gate.Evidence {
 		built.NotWriting = []string{e.silent}
 	}
 	if e.other != "" {
-		built.OtherEpoch = []string{e.other}
+		built.OtherFingerprint = []string{e.other}
 	}
 
 	h := &built.History

@@ -28,16 +28,16 @@ const (
 // Evidence is all that the gate judges by.
 type Evidence struct {
 	History divergence.History
-	// Since is when the epoch began, Now the instant judged.
+	// Since is when the fingerprint began, Now the instant judged.
 	Since, Now time.Time
 	// Live is the number of live instances. NotWriting are the ids of live instances that have
-	// written no evidence for a minute, though they are heard of, OtherEpoch those of instances that compare another epoch.
-	Live       int
-	NotWriting []string `json:"Silent"` // the name in Redis
-	OtherEpoch []string
+	// written no evidence for a minute, though they are heard of, OtherFingerprint those of instances that compare another fingerprint.
+	Live             int
+	NotWriting       []string `json:"Silent"` // the name in Redis
+	OtherFingerprint []string
 	// Step is the step that the verdict is for.
 	Step Step
-	// Lately are the protected keys of the last minutes, where the judge has looked before.
+	// Lately are the protected keys of the last minutes, where the leader has looked before.
 	Lately divergence.ProtectedKeys `json:"-"`
 	// Denied are the minutes in which keys were first denied, in order, where all of them are known: in a replay. nil elsewhere.
 	Denied []int64 `json:"-"`
@@ -175,7 +175,7 @@ func Assess(cfg Config, e Evidence) Result {
 	g.Regression = j.regression()
 	g.Harm = j.protectedAlarm()
 
-	// No forecast after a fail: only a new epoch or an operator ends that.
+	// No forecast after a fail: only a new fingerprint or an operator ends that.
 	g.Verdict, g.Reason = j.verdict()
 	switch g.Verdict {
 	case Pass:

@@ -155,8 +155,8 @@ func (j *judgement) unready(notWriting []string) (list []Obstacle) {
 		list = append(list, Obstacle{Kind: NotWriting, Text: "live instances have written no evidence for a minute: " +
 			strings.Join(notWriting, ", ") + "; read their logs"})
 	}
-	if len(e.OtherEpoch) > 0 {
-		list = append(list, Obstacle{Kind: OtherEpochs, Text: "instances compare another fingerprint: " + strings.Join(e.OtherEpoch, ", ") +
+	if len(e.OtherFingerprint) > 0 {
+		list = append(list, Obstacle{Kind: OtherFingerprints, Text: "instances compare another fingerprint: " + strings.Join(e.OtherFingerprint, ", ") +
 			"; finish or undo the deployment"})
 	}
 	return list

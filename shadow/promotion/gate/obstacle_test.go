@@ -140,7 +140,7 @@ func TestObstaclesAreAll(t *testing.T) {
 		{"a pass", gate.Config{}, evidence{hours: 48}, nil},
 		{"a fail", gate.Config{}, evidence{hours: 72, silent: "a", minute: alwaysDeny}, nil},
 		{"no traffic: silence says nothing", gate.Config{}, evidence{hours: 72, noTraffic: true, silent: "a", other: "b"},
-			[]gate.ObstacleKind{gate.NothingCompared, gate.OtherEpochs}},
+			[]gate.ObstacleKind{gate.NothingCompared, gate.OtherFingerprints}},
 		{"the first hours", gate.Config{}, evidence{hours: 2, deniedKeys: 3, silent: "a"},
 			[]gate.ObstacleKind{
 				gate.FewDeniedKeys, gate.HoursUnseen, gate.NotWriting, gate.LowScore, gate.CleanTime,

@@ -405,7 +405,7 @@ func (o *oracle) sufficient() bool {
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
 		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&
 		enoughCovered(lastDay) && o.allHoursSeen() && o.enoughWeekdays() &&
-		o.e.Live > 0 && len(o.e.NotWriting) == 0 && len(o.e.OtherEpoch) == 0
+		o.e.Live > 0 && len(o.e.NotWriting) == 0 && len(o.e.OtherFingerprint) == 0
 }
 
 func (o *oracle) hasToWait() bool {

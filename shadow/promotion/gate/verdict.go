@@ -98,7 +98,7 @@ func (j *judgement) withFault(list []Obstacle, fault int) string {
 // error bound: a raw ratio alone would call every candidate bad whose first night is.
 func (j *judgement) failure() string {
 	if j.strikes >= mostStrikes {
-		return fmt.Sprintf("%s: %d strikes within 7 days; change the candidate, which starts a new epoch", j.worst(), j.strikes)
+		return fmt.Sprintf("%s: %d strikes within 7 days; change the candidate, which starts a new fingerprint", j.worst(), j.strikes)
 	}
 
 	proved := j.gravest(func(s *stream) bool {

@@ -70,7 +70,7 @@ func TestVerdicts(t *testing.T) {
 			pass, 0, "71 h clean",
 		},
 
-		{"other epoch", evidence{hours: 72, other: "web-7"}, insufficient, 0, "web-7"},
+		{"other fingerprint", evidence{hours: 72, other: "web-7"}, insufficient, 0, "web-7"},
 		{"silent instance", evidence{hours: 72, silent: "web-8"}, insufficient, 0, "web-8"},
 		{"no instance", evidence{hours: 72, noInstance: true}, insufficient, 0, "live"},
 
