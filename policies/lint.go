@@ -34,6 +34,15 @@ func (l *linter) policy(p *Policy, at places) {
 	l.strictness(p, at["candidate"])
 }
 
+// file looks at the file as a whole. at is its name. A plain limiter has no stage that a deployment could change.
+func (l *linter) file(s *Set, at *yaml.Node) {
+	migrates := slices.ContainsFunc(s.Policies, func(p *Policy) bool { return p.Sides[algorithms.Candidate] != nil })
+	if migrates && s.Generation == 0 {
+		l.warn(at, "generation is missing: while old instances run, a new release of this file waits on its authoritative: "+
+			"add generation, and have CI write its build number or the commit's time there")
+	}
+}
+
 // set looks at the policies of a file together. items are their nodes.
 func (l *linter) set(list []*Policy, items []*yaml.Node) {
 	// Of two equal policies the second is named.

@@ -188,7 +188,7 @@ func TestChecksOfPromotion(t *testing.T) {
 		{"named by neither", "mode: manual", "mode: manual", []string{"6:16", "9:12"}},
 	}
 	for _, tt := range tests {
-		text := onePolicy("key: request.ip\n    promotion: {"+tt.policy+"}") + "promotion: {" + tt.file + "}\n"
+		text := onePolicy("key: request.ip\n    promotion: {"+tt.policy+"}") + "promotion: {" + tt.file + "}\ngeneration: 1\n"
 		set, err := policies.Load("p.yaml", []byte(text), shortSoak(policies.SeverityWarning))
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)

@@ -25,6 +25,7 @@ import (
 const fleetFile = `
 version: 1
 name: checkout
+generation: 1
 policies:
   - name: writes
     key: request.user

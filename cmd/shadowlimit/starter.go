@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/importer"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -54,6 +55,7 @@ func (s *starter) policyText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# By shadowlimit init. docs/policies.md explains each field; shadowlimit validate checks the file.\nversion: 1\n")
 	fmt.Fprintf(&b, "name: %s   # namespace in Redis, in metrics and for the commands\n", quotedYAML(s.name))
+	b.WriteString(importer.Generation)
 	b.WriteString("retry_jitter: 20%   # Retry-After is up to so much longer than the exact wait: a crowd does not return at once\n" +
 		"policies:\n")
 	fmt.Fprintf(&b, "  - name: %s\n", quotedYAML(s.policy))
