@@ -159,3 +159,21 @@ func TestUntrustedFileIsNotObeyed(t *testing.T) {
 		})
 	}
 }
+
+// Stages of a service in another Redis are not obeyed, nor stored as newer ones.
+func TestStagesOfAnotherRedisAreNotObeyed(t *testing.T) {
+	cfg := shadow.Config{StateDir: t.TempDir(), Redis: redisAt(t, miniredis.RunT(t).Addr())}
+	h := open(t, file, cfg)
+	syncNow(t, h)
+	advance(t, h.Stages(), policy, full)
+	syncNow(t, h)
+	h.Close(t.Context())
+
+	cfg.Redis = redisAt(t, miniredis.RunT(t).Addr())
+	other := open(t, file, cfg)
+	syncNow(t, other)
+	states, err := other.Stages().States(t.Context(), []string{policy})
+	if err != nil || states[0].Stage != promotion.Shadow || states[0].Seq != 1 {
+		t.Errorf("the other Redis has %s, %v", states[0], err)
+	}
+}

@@ -74,6 +74,7 @@ type fleet struct {
 type fleetConfig struct {
 	id     string
 	name   string // of the service
+	redis  string // where its Redis is; "" for the memory of this process
 	file   string // the policy file, "" without one
 	disk   *disk  // for the last stages; nil: they are not kept
 	log    *slog.Logger

@@ -61,6 +61,13 @@ elseif id ~= '' then
         write('HDEL', KEYS[2], gone)
       end
     end
+
+    -- One that says something of itself and is not heard would stay for ever. If it lives, it says so again.
+    if (read('HLEN', KEYS[2]) or 0) > (read('ZCARD', KEYS[1]) or 0) then
+      for _, unheard in ipairs(read('HKEYS', KEYS[2])) do
+        if not read('ZSCORE', KEYS[1], unheard) then write('HDEL', KEYS[2], unheard) end
+      end
+    end
   end
 end
 
