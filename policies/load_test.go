@@ -85,7 +85,7 @@ func TestFirstLimit(t *testing.T) {
 
 	alone := load(t, strings.NewReplacer("authoritative: none", strings.Replace(goodCandidate, "candidate", "authoritative", 1), goodCandidate, "").
 		Replace(withNone(goodCandidate)))
-	if alone.Policies[0].Epoch() == p.Epoch() {
+	if alone.Policies[0].Fingerprint() == p.Fingerprint() {
 		t.Error("a first limit has the fingerprint of its candidate alone")
 	}
 }
