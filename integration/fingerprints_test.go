@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -181,4 +182,29 @@ func TestBlueAndGreen(t *testing.T) {
 	r.staysFirst(t, 2*time.Second, nil)
 	blue[1].stop(t)
 	r.await(t, 60*time.Second, "taken over", func() bool { return r.isNext(t) })
+}
+
+// Two files that take turns, each time as a new release: each goes on where it left, with its evidence.
+func TestTwoFilesAlternate(t *testing.T) {
+	long(t)
+	r, fleet := promotedFleet(t, 1)
+	file := func(text string, generation int) string {
+		return fileVariable + "=" + strings.Replace(text, "\npolicies:", fmt.Sprintf("\ngeneration: %d\npolicies:", generation), 1)
+	}
+	var since time.Time
+	for round := range 2 {
+		next := r.start(t, 1, file(nextFile, 2*round+1))
+		fleet[0].stop(t)
+		r.await(t, 60*time.Second, "of the next fingerprint", func() bool { return r.isNext(t) })
+		if s := r.state(t); round > 0 && !s.Since.Equal(since) {
+			t.Errorf("the other file has evidence since %s, and had it since %s", s.Since, since)
+		}
+		since = r.state(t).Since
+		fleet = r.start(t, 1, file(serviceFile, 2*round+2))
+		next[0].stop(t)
+		r.await(t, 60*time.Second, "where it was", func() bool { return r.isFirst(t) })
+	}
+	if history, err := r.store.History(t.Context(), "per-user"); err != nil || len(history) != 2+4 {
+		t.Errorf("%v, %v, want the beginning, the promotion, and one move each time", history, err)
+	}
 }

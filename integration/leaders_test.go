@@ -19,7 +19,7 @@ import (
 const longVariable = "SHADOWLIMIT_LONG"
 
 // long skips a test that takes a quarter of a minute and more where make test is short: it waits for deployments, outages and
-// judges, or asks other limiters for thousands of decisions.
+// leaders, or asks other limiters for thousands of decisions.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() && os.Getenv("CI") != "true" {

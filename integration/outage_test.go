@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -155,7 +156,7 @@ func TestPressesOfAFleetInAnOutage(t *testing.T) {
 	await(t, "no order is left", func() bool {
 		_, first := f.fleet[0].get(t, "/red-button", "")
 		_, second := f.fleet[1].get(t, "/red-button", "")
-		return strings.Contains(first+second, `"not_stored":[]`) && !strings.Contains(first+second, `"epoch"`)
+		return strings.Contains(first+second, `"not_stored":[]`) && !strings.Contains(first+second, `"fingerprint"`)
 	})
 	history, err := f.store.History(t.Context(), "per-user")
 	if last := history[len(history)-1]; err != nil || len(history) != 3 || !strings.HasPrefix(last.Actor, "red button of") {
@@ -192,4 +193,70 @@ func (f *outageFleet) checkResume(t *testing.T) {
 	if status, out := resume(); status != 0 {
 		t.Errorf("resumed: %d: %s", status, out)
 	}
+}
+
+// Redis is restarted from an old snapshot, in which the policy that was rolled back is promoted. The processes know better, and
+// so do their disks where all of them start again meanwhile.
+func TestRedisFromAnOldSnapshot(t *testing.T) {
+	long(t)
+	f := startPromoted(t, 2)
+	client := redis.NewClient(&redis.Options{Addr: f.redis, MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	from, err := client.ConfigGet(t.Context(), "dir").Result()
+	if err = errors.Join(err, client.Save(t.Context()).Err()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(from["dir"], "dump.rdb"))
+	if err != nil {
+		t.Skip(err) // the server is in a container
+	}
+	must(t)(promotion.Rollback(t.Context(), f.store, "per-user", drillOrder))
+	for _, dir := range f.dirs {
+		await(t, "the rollback is on disk", func() bool {
+			text, _ := os.ReadFile(filepath.Join(dir, f.name+".stages1.json"))
+			return strings.Contains(string(text), string(promotion.RolledBack))
+		})
+	}
+
+	// The snapshot is a server of its own, to which the address leads from now on.
+	restore := func() {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "dump.rdb"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		addr := privateServer(t, "--dir", dir)
+		client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		t.Cleanup(func() { client.Close() })
+		f.store = promotion.NewRedisStore(client, f.name)
+		if states, err := f.store.States(t.Context(), []string{"per-user"}); err != nil || states[0].Stage != promotion.Promoted {
+			t.Fatalf("the snapshot has %v, %v", states, err)
+		}
+		f.proxy.point(addr)
+	}
+	check := func(when string) {
+		t.Helper()
+		await(t, "the rollback is stored again", func() bool {
+			states, err := f.store.States(t.Context(), []string{"per-user"})
+			return err == nil && states[0].Stage == promotion.RolledBack && states[0].Hold
+		})
+		for i, one := range f.fleet {
+			if n := one.metric(t, "shadowlimit_stage", `stage="rolled_back"`); n != 1 {
+				t.Errorf("%s: instance %d is not rolled back", when, i)
+			}
+		}
+		full := promotion.Step{Stage: promotion.Promoted}
+		if s, err := promotion.Advance(t.Context(), f.store, "per-user", full, drillOrder); err == nil {
+			t.Errorf("%s: %s, without a resume", when, s)
+		}
+	}
+	restore()
+	check("restored under processes that run")
+
+	f.proxy.set(refuse)
+	for i := range f.fleet {
+		f.restart(t, i)
+	}
+	restore()
+	f.proxy.set(passOn)
+	check("restored while all start again")
 }

@@ -161,7 +161,7 @@ func fullLedger(t *testing.T, instances int) map[string]int64 {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: privateServer(t)})
 	defer client.Close()
-	ledger, id := divergence.NewRedisLedger(client, "scale"), divergence.ID{Policy: "p", Epoch: "e"}
+	ledger, id := divergence.NewRedisLedger(client, "scale"), divergence.ID{Policy: "p", Evidence: "e"}
 	now := time.Now()
 	for range instances {
 		r := divergence.NewRecorder(nil)

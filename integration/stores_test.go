@@ -237,8 +237,8 @@ func TestHeartbeatReplacesGarbage(t *testing.T) {
 		}
 
 		self := promotion.Instance{ID: "a", Policies: map[string]promotion.Applied{"p": {Fingerprint: "e"}}}
-		beat := promotion.Heartbeat{ID: "a", Self: &self, Leads: true, Specs: []promotion.Spec{{Policy: "p"}}, Policies: []string{"p"}}
-		h, err := store.Heartbeat(t.Context(), beat)
+		heartbeat := promotion.Heartbeat{ID: "a", Self: &self, Leads: true, Specs: []promotion.Spec{{Policy: "p"}}, Policies: []string{"p"}}
+		h, err := store.Heartbeat(t.Context(), heartbeat)
 		if err != nil || h.Refused != nil || h.Leader != "a" || !h.Known || h.Live != 1 || len(h.States) != 1 {
 			t.Errorf("%+v, %v", h, err)
 		}

@@ -355,7 +355,7 @@ func TestTwinsInRealProcesses(t *testing.T) {
 	}
 }
 
-// twinHistory is what the instances of a policy's first epoch have written.
+// twinHistory is what the instances of a policy's first fingerprint have written.
 func twinHistory(t *testing.T, client redis.UniversalClient, name, policy string) divergence.History {
 	t.Helper()
 	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)

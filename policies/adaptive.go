@@ -114,7 +114,7 @@ func (c *compiler) value(signal adaptive.Signal, into *int64) func(*yaml.Node) {
 	}
 }
 
-// mostSteps bounds the steps of a rule, which travels with every beat.
+// mostSteps bounds the steps of a rule, which travels with every heartbeat.
 const mostSteps = 8
 
 // steps reads the levels of a rule, such as [{ above: 500ms, limit: 50% }, { above: 1s, limit: 25% }].

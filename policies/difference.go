@@ -15,10 +15,10 @@ type Change struct {
 	// Before and After are the field's text, "" in the file that does not have it.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// NewEpoch reports that the evidence so far is of something else. If Path is a policy's name,
-	// the policy compares something else now, and Before and After are its epochs. If
+	// NewFingerprint reports that the evidence so far is of something else. If Path is a policy's name,
+	// the policy compares something else now, and Before and After are its fingerprints. If
 	// Path is the file's name, all policies start over.
-	NewEpoch bool `json:"new_epoch"`
+	NewFingerprint bool `json:"new_fingerprint"`
 }
 
 // String writes the change as a line.
@@ -27,9 +27,9 @@ func (c Change) String() string {
 
 	// The first sign is what a reviewer scans for: ! costs evidence, + and - add and remove, ~ changes.
 	switch {
-	case c.NewEpoch && c.Path == "name":
+	case c.NewFingerprint && c.Path == "name":
 		return "! " + change + ": another namespace: all counts, stages and evidence start over"
-	case c.NewEpoch:
+	case c.NewFingerprint:
 		return "! " + c.Path + ": fingerprint " + c.Before + " -> " + c.After +
 			": where " + c.After + " takes over, by a larger generation or by adopt, its evidence starts in shadow"
 	case c.Before == "":
@@ -41,7 +41,7 @@ func (c Change) String() string {
 }
 
 // Difference returns the changes from one set to another: fields in the order of
-// their names, then the policies that both sets have and whose epoch changes. It
+// their names, then the policies that both sets have and whose fingerprint changes. It
 // compares text: two ways to write one number are a change, and so is a corrected remark
 // in an expression. It returns nil for equal sets.
 func Difference(before, after *Set) []Change {
@@ -54,15 +54,15 @@ func Difference(before, after *Set) []Change {
 		}
 
 		// A field that changes does not say by itself that the evidence starts over.
-		if old := before.Policies[i].Epoch(); old != p.Epoch() {
-			list = append(list, Change{Path: "policies." + p.Name, Before: old, After: p.Epoch(), NewEpoch: true})
+		if old := before.Policies[i].Fingerprint(); old != p.Fingerprint() {
+			list = append(list, Change{Path: "policies." + p.Name, Before: old, After: p.Fingerprint(), NewFingerprint: true})
 		}
 	}
 	return list
 }
 
 // Likeness says which parts of a policy that two sets have are the same, however their text is written. An instance whose
-// epoch is not the fleet's enforces its own authoritative: with another key or another authoritative its clients get another limit.
+// fingerprint is not the fleet's enforces its own authoritative: with another key or another authoritative its clients get another limit.
 type Likeness struct {
 	Policy        string `json:"policy"`
 	Key           string `json:"key"` // Same or Differs, as all below
@@ -96,7 +96,7 @@ func Likenesses(before, after *Set) (list []Likeness) {
 	return list
 }
 
-// compared returns what a policy's epoch is made of: the key, the authoritative and the candidate, each with the file's variables
+// compared returns what a policy's fingerprint is made of: the key, the authoritative and the candidate, each with the file's variables
 // if it names any.
 func (p *Policy) compared() [3]string {
 	parts := [3]string{p.key.text()}
@@ -107,7 +107,7 @@ func (p *Policy) compared() [3]string {
 	}
 
 	// A variable that changes is a change of each part that names one, and not of the others: a policy without variables keeps its
-	// epoch. The zero bytes keep two lists of names and sources from reading as the same text.
+	// fingerprint. The zero bytes keep two lists of names and sources from reading as the same text.
 	for i := range parts {
 		if strings.Contains(parts[i], "variables.") {
 			for _, v := range p.scope.variables {
@@ -128,7 +128,7 @@ func changedFields(before, after map[string]string) (list []Change) {
 		now, has := after[path]
 		// A field that only one file has is a change, too, if its text is empty.
 		if had != has || old != now {
-			list = append(list, Change{Path: path, Before: old, After: now, NewEpoch: had && has && path == "name"})
+			list = append(list, Change{Path: path, Before: old, After: now, NewFingerprint: had && has && path == "name"})
 		}
 	}
 	return list

@@ -48,10 +48,10 @@ policies:
 	}
 
 	a, b := load(t, before), load(t, after)
-	epochs := strings.NewReplacer(a.Policies[0].Epoch(), "X", b.Policies[0].Epoch(), "Y")
+	fingerprints := strings.NewReplacer(a.Policies[0].Fingerprint(), "X", b.Policies[0].Fingerprint(), "Y")
 	var got []string
 	for _, c := range policies.Difference(a, b) {
-		got = append(got, epochs.Replace(c.String()))
+		got = append(got, fingerprints.Replace(c.String()))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

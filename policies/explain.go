@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -33,14 +34,14 @@ type ExplainedCharge struct {
 	Protected bool `json:"protected"`
 	// OnStoreFailure is what decides the request while the store of the enforced side does not answer.
 	OnStoreFailure string `json:"on_store_failure"`
-	// Candidate is nil where the policy has none.
+	// Candidate is nil where the policy has no candidate.
 	Authoritative ExplainedSide  `json:"authoritative"`
 	Candidate     *ExplainedSide `json:"candidate"`
 }
 
 // ExplainedSide is a side with its limit for the request.
 type ExplainedSide struct {
-	// Algorithm is the name of the algorithm or of the foreign limiter.
+	// Algorithm is the name of the algorithm or of the foreign limiter, or none, which has no other fields in JSON.
 	Algorithm string `json:"algorithm"`
 	// Limit is in units of cost, 0 for a foreign limiter without one.
 	Limit int64 `json:"limit"`
@@ -55,6 +56,15 @@ type ExplainedSide struct {
 	Sync string `json:"sync,omitempty"`
 	// Error tells why there is no limit for the request; "" if there is one.
 	Error string `json:"error,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler. A limit of 0 would say that none denies everything.
+func (e ExplainedSide) MarshalJSON() ([]byte, error) {
+	if e.Algorithm == none {
+		return []byte(`{"algorithm":"` + none + `"}`), nil
+	}
+	type fields ExplainedSide
+	return json.Marshal(fields(e))
 }
 
 // Skipped is a policy that does not charge the request, because its condition is false

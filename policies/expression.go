@@ -17,7 +17,7 @@ import (
 // expression is a compiled expression of a known type. It does not change, and any number
 // of requests may evaluate it at once.
 type expression struct {
-	source  string // as in the file; epochs and messages are made of it
+	source  string // as in the file; fingerprints and messages are made of it
 	result  *cel.Type
 	program cel.Program
 	plain   *plain // nil where CEL is needed
@@ -149,7 +149,7 @@ func (x number) value(w *evaluation) (int64, error) {
 	return int64(n), nil
 }
 
-// text is the number as configured; epochs are made of it.
+// text is the number as configured; fingerprints are made of it.
 func (x number) text() string {
 	if x.expression == nil {
 		return strconv.FormatInt(x.constant, 10)

@@ -164,7 +164,7 @@ func keyText(v ref.Val) (string, error) {
 	return "", fmt.Errorf("got a %s: want a string, a whole number or a bool", v.Type().TypeName())
 }
 
-// text is the key as configured; epochs are made of it.
+// text is the key as configured; fingerprints are made of it.
 func (k key) text() string {
 	sources := make([]string, len(k))
 	for i, x := range k {

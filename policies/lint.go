@@ -34,6 +34,15 @@ func (l *linter) policy(p *Policy, at places) {
 	l.strictness(p, at["candidate"])
 }
 
+// file looks at the file as a whole. at is its name. A plain limiter has no stage that a deployment could change.
+func (l *linter) file(s *Set, at *yaml.Node) {
+	migrates := slices.ContainsFunc(s.Policies, func(p *Policy) bool { return p.Sides[algorithms.Candidate] != nil })
+	if migrates && s.Generation == 0 {
+		l.warn(at, "generation is missing: while old instances run, a new release of this file waits on its authoritative: "+
+			"add generation, and have CI write its build number or the commit's time there")
+	}
+}
+
 // set looks at the policies of a file together. items are their nodes.
 func (l *linter) set(list []*Policy, items []*yaml.Node) {
 	// Of two equal policies the second is named.
@@ -359,7 +368,7 @@ const leastApart = 0.02
 // strictness warns of thresholds that two limiters which are the same can exceed, because a check can reach one side only.
 func (l *linter) strictness(p *Policy, at *yaml.Node) {
 	a, c := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
-	if c == nil || !a.Foreign() && !c.Foreign() && a.Residence == c.Residence {
+	if c == nil || a.None() || !a.Foreign() && !c.Foreign() && a.Residence == c.Residence {
 		return
 	}
 	for _, threshold := range []struct {
@@ -407,6 +416,10 @@ func (p *Policy) shadowedBy(q *Policy) bool {
 // looserThan reports whether two sides differ at most in their limits, and this one
 // has the higher.
 func (s *Side) looserThan(other *Side) bool {
+	if s.None() || other.None() {
+		return s.None()
+	}
+
 	// While the service suffers, an adaptive limit may be the smaller one.
 	if s.adaptive != nil && (other.adaptive == nil || s.adaptive.rule.Key() != other.adaptive.rule.Key()) {
 		return false

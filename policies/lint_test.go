@@ -256,6 +256,18 @@ var expectedWarnings = []warningTest{
 	},
 }
 
+// Of a file with a candidate a deployment waits where nothing says which file is the newer one.
+func TestMissingGenerationIsWarnedOf(t *testing.T) {
+	plain := "version: 1\nname: a\npolicies:\n  - {name: p, key: request.user, authoritative: {algorithm: gcra, limit: 1, window: 1m}}\n"
+	for text, want := range map[string]int{
+		onePolicy("key: request.user"): 1, onePolicy("key: request.user") + "\ngeneration: 1\n": 0, plain: 0,
+	} {
+		if got := load(t, text).Warnings; len(got) != want || want > 0 && got[0].Line != 2 {
+			t.Errorf("warnings %v, want %d:\n%s", got, want, text)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	for _, table := range [][]warningTest{
 		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, firstWarnings,
@@ -268,7 +280,7 @@ func TestWarnings(t *testing.T) {
 
 func (tt warningTest) check(t *testing.T) {
 	t.Helper()
-	warnings := load(t, tt.text).Warnings
+	warnings := load(t, tt.text+"\ngeneration: 1\n").Warnings
 	if tt.want == "" {
 		if len(warnings) > 0 {
 			t.Errorf("%s: warned of %v", tt.name, warnings)

@@ -168,6 +168,9 @@ func (l *loader) root(n *yaml.Node) {
 	if n := sections["policies"]; n != nil {
 		l.policies(n)
 	}
+	if !l.Failed() {
+		l.linter.file(l.set, placesOf(n)["name"])
+	}
 }
 
 // policies reads the list of policies. Two of one name would share state and metrics.

@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -55,6 +57,39 @@ func side(fields string) string {
 	return "version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {" + fields + "}\n    key: request.ip\n"
 }
 
+// goodCandidate is a candidate for withNone.
+const goodCandidate = "candidate: {algorithm: gcra, limit: 10, window: 1m}"
+
+// withNone is a file with one policy whose authoritative is none, with these other fields.
+func withNone(fields string) string {
+	return "version: 1\nname: a\npolicies:\n  - name: p\n    key: request.ip\n    authoritative: none\n    " + fields + "\n"
+}
+
+// A file may say that there is no limit today. That is part of what is compared, and charges nothing.
+func TestFirstLimit(t *testing.T) {
+	set := load(t, withNone(goodCandidate))
+	p := set.Policies[0]
+	a := p.Sides[algorithms.Authoritative]
+	if !a.None() || a.Foreign() || a.String() != "none" || a.Name() != "none" || len(set.Warnings) > 0 {
+		t.Errorf("%+v, warnings %v", a, set.Warnings)
+	}
+
+	c, matches, err := p.Charge(t.Context(), &policies.Request{IP: "192.0.2.1"})
+	if !matches || err != nil || c.Sides[0].Present() || !c.Sides[1].Present() {
+		t.Errorf("%+v %v %v", c, matches, err)
+	}
+	e, err := json.Marshal(set.Explain(&policies.Request{IP: "192.0.2.1"}).Charges[0])
+	if err != nil || !strings.Contains(string(e), `"authoritative":{"algorithm":"none"},"candidate":{"algorithm":"gcra","limit":10,`) {
+		t.Errorf("%s %v", e, err)
+	}
+
+	alone := load(t, strings.NewReplacer("authoritative: none", strings.Replace(goodCandidate, "candidate", "authoritative", 1), goodCandidate, "").
+		Replace(withNone(goodCandidate)))
+	if alone.Policies[0].Fingerprint() == p.Fingerprint() {
+		t.Error("a first limit has the fingerprint of its candidate alone")
+	}
+}
+
 // candidate is a file with one policy of these fields whose candidate has those.
 func candidate(fields, limiter string) string {
 	return strings.Replace(onePolicy(fields), "candidate: {algorithm: gcra, limit: 10", "candidate: {"+limiter, 1)
@@ -65,9 +100,9 @@ func promotion(fields string) string {
 	return onePolicy("key: request.user\n    promotion: {" + fields + "}")
 }
 
-func TestEpochIsWhatIsCompared(t *testing.T) {
-	base := loadPolicy(t, checkout(t)).Epoch()
-	for change, sameEpoch := range map[string]bool{
+func TestFingerprintIsWhatIsCompared(t *testing.T) {
+	base := loadPolicy(t, checkout(t)).Fingerprint()
+	for change, sameFingerprint := range map[string]bool{
 		"limit: 100, window: 1m }>limit: 101, window: 1m }": false,
 		"burst: 20>burst: 21":                               false,
 		"request.route]>request.path]":                      false,
@@ -83,8 +118,8 @@ func TestEpochIsWhatIsCompared(t *testing.T) {
 		}
 
 		changed := strings.Replace(checkout(t), from, to, 1)
-		if got := loadPolicy(t, changed).Epoch(); (got == base) != sameEpoch {
-			t.Errorf("%s: epoch %s, before %s", change, got, base)
+		if got := loadPolicy(t, changed).Fingerprint(); (got == base) != sameFingerprint {
+			t.Errorf("%s: fingerprint %s, before %s", change, got, base)
 		}
 	}
 }
@@ -153,7 +188,7 @@ func TestChecksOfPromotion(t *testing.T) {
 		{"named by neither", "mode: manual", "mode: manual", []string{"6:16", "9:12"}},
 	}
 	for _, tt := range tests {
-		text := onePolicy("key: request.ip\n    promotion: {"+tt.policy+"}") + "promotion: {" + tt.file + "}\n"
+		text := onePolicy("key: request.ip\n    promotion: {"+tt.policy+"}") + "promotion: {" + tt.file + "}\ngeneration: 1\n"
 		set, err := policies.Load("p.yaml", []byte(text), shortSoak(policies.SeverityWarning))
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)

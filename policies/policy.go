@@ -28,7 +28,7 @@ type Policy struct {
 	// Name is a ValidName, unique in its file. It names the policy's state in Redis and
 	// its series in metrics, so another name is another policy.
 	Name string
-	// Sides by role. The candidate is nil where a policy is a plain limiter.
+	// Sides by role. The candidate is nil where a policy is a plain limiter. The authoritative is never nil; see Side.None.
 	Sides [2]*Side
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
 	OnStoreFailure string
@@ -70,7 +70,11 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		"promotion":        {read: c.promotion(&p.Promotion)},
 	})
 
-	c.checkIDs(placesOf(n).orNone("candidate"), p)
+	at := placesOf(n)
+	if a := p.Sides[algorithms.Authoritative]; a != nil && a.None() && at["candidate"] == nil {
+		c.fail(at.orNone("authoritative"), "authoritative: none limits nothing by itself: write the first limit as the candidate, such as %s", sideHint)
+	}
+	c.checkIDs(at.orNone("candidate"), p)
 	return p
 }
 
@@ -197,15 +201,15 @@ func (p *Policy) expressions() []*expression {
 	return list
 }
 
-// Epoch is the fingerprint of what the policy compares: both sides and the key,
-// as configured, with the variables if they use any. Evidence of another epoch says
+// Fingerprint is a hash of what the policy compares: both sides and the key,
+// as configured, with the variables if they use any. Evidence of another fingerprint says
 // nothing about this one. Expressions of limits are part of it; the limits that they
 // yield are not, nor the data that they read, so that an override for one customer
 // does not start the migration over.
 //
 // It has 12 hexadecimal digits. 48 bits are enough to distinguish the versions of one
-// policy: epochs of different policies are never compared.
-func (p *Policy) Epoch() string {
+// policy: fingerprints of different policies are never compared.
+func (p *Policy) Fingerprint() string {
 	identities := []string{p.key.text()}
 	for _, side := range p.Sides {
 		if side != nil {

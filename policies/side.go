@@ -11,14 +11,14 @@ import (
 )
 
 // Side is one of a policy's two limiters as the file describes it: one of our
-// algorithms with its numbers, or a foreign limiter by name. Limit and burst are in units
+// algorithms with its numbers, a foreign limiter by name, or none. Limit and burst are in units
 // of cost. Only a foreign side may lack a limit and a window, because it may know its own.
 type Side struct {
 	// ID names the side's part of a key's record; "" means the algorithm's name, in
 	// another store algorithm@store, and where the side is synchronized algorithm@store+sync.
 	ID string
 	Residence
-	// Algorithm is nil for a foreign side.
+	// Algorithm is nil for a foreign side, and for none.
 	Algorithm algorithms.Algorithm
 	// Limiter is the name of a foreign side, which the program resolves. Its operator
 	// counts Revision up when the limiter's behaviour changes.
@@ -30,13 +30,23 @@ type Side struct {
 	adaptive     *adaptation
 }
 
+// none is how a file says that there is no limit today.
+const none = "none"
+
+// None reports whether the side is an authoritative that allows everything: the candidate is a first limit. It
+// cannot fail and keeps no record, so that it is asked nowhere.
+func (s *Side) None() bool { return s.Algorithm == nil && s.Limiter == "" }
+
 // Foreign reports whether the side is a limiter of the user's.
 func (s *Side) Foreign() bool { return s.Limiter != "" }
 
-// Name returns the algorithm's name or the foreign limiter's.
+// Name returns the algorithm's name, the foreign limiter's, or none.
 func (s *Side) Name() string {
-	if s.Foreign() {
+	switch {
+	case s.Foreign():
 		return s.Limiter
+	case s.None():
+		return none
 	}
 	return s.Algorithm.Name()
 }
@@ -141,8 +151,11 @@ func (s *Side) LargestLog() int64 {
 // String writes the side in the short form of the command line, expressions as
 // they stand: token_bucket:data.overrides[...]/1m:burst=20.
 func (s *Side) String() string {
-	if s.Foreign() {
+	switch {
+	case s.Foreign():
 		return fmt.Sprintf("%s (foreign limiter, revision %q)", s.Limiter, s.Revision)
+	case s.None():
+		return none
 	}
 
 	// The parts have the order of the short form, so that a constant side can be pasted behind --from.
@@ -164,13 +177,13 @@ func (s *Side) String() string {
 	return text
 }
 
-// identity is the side's share of the epoch: a change of it makes another side. Each
+// identity is the side's share of the fingerprint: a change of it makes another side. Each
 // field has its place, even if empty, so that no text moves from one field to the next.
 func (s *Side) identity() string {
 	// The names of an algorithm and of a foreign limiter have places of their own, so that neither is taken for the other.
 	name := ""
 	if !s.Foreign() {
-		name = s.Algorithm.Name()
+		name = s.Name()
 	}
 	fields := []string{
 		s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String(), s.Store,
@@ -188,6 +201,11 @@ func (s *Side) identity() string {
 func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		before := c.errors()
+		if n.Kind == yaml.ScalarNode {
+			c.noSide(n, role, into)
+			return
+		}
+
 		side, algorithm := &Side{Revision: "1"}, ""
 		algorithmAt := n // for the message about an unknown name
 		c.mapping(n, role, map[string]field{
@@ -234,10 +252,32 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 	}
 }
 
+// Parts of messages about a side that is one word, or that should be.
+const (
+	sideHint  = "{ algorithm: gcra, limit: 100, window: 1m }"
+	noneAlone = "write authoritative: none, without fields, where there is no limit today"
+)
+
+// noSide reads a side that is one word: only an authoritative can be none.
+func (c *compiler) noSide(n *yaml.Node, role string, into **Side) {
+	switch {
+	case n.Value == none && role == algorithms.Authoritative.String():
+		*into = &Side{}
+	case n.Value == none:
+		c.fail(n, "%s: only the authoritative can be none: leave the %s out, or write a limiter such as %s", role, role, sideHint)
+	case role == algorithms.Authoritative.String():
+		c.fail(n, "%s: want a mapping such as %s, or none where there is no limit today", role, sideHint)
+	default:
+		c.fail(n, "%s: want a mapping such as %s", role, sideHint)
+	}
+}
+
 // checkKind refuses what a side of its kind cannot have: an algorithm of ours, which is named, or a limiter of the program's.
 func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) {
 	// Each kind of side has its own rules. The first broken one is enough, because the next is about a side of that kind.
 	switch {
+	case side.Limiter == none:
+		c.fail(placesOf(n).orNone("limiter"), "%s: limiter: none is no name of a limiter: "+noneAlone, role)
 	case side.Foreign() == named:
 		c.fail(n, "%s: want either an algorithm or a limiter: algorithm: gcra, or limiter: legacy for one that the program has", role)
 	case !side.Foreign():
@@ -251,6 +291,10 @@ func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) 
 
 // algorithm looks an algorithm up by its name.
 func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
+	if name == none {
+		r.fail(n, "%s: none is no algorithm: "+noneAlone, role)
+		return
+	}
 	a, err := algorithms.ByName(name)
 	if err != nil {
 		r.fail(n, "%s: %s", role, withoutPackage(err))

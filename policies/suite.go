@@ -295,11 +295,15 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 	}
 
 	// A side is compared in its short form, as status and explain show it.
+	authoritative := shortForm(c.Sides[algorithms.Authoritative])
+	if s.policyNamed(c.Policy).Sides[algorithms.Authoritative].None() {
+		authoritative = none
+	}
 	s.mapping(n, "a charge", map[string]field{
 		"policy":        {read: func(*yaml.Node) {}}, // compared above
 		"key":           compare("key", c.Key),
 		"cost":          compare("cost", fmt.Sprint(c.Cost)),
-		"authoritative": compare("authoritative", shortForm(c.Sides[algorithms.Authoritative])),
+		"authoritative": compare("authoritative", authoritative),
 		"candidate":     compare("candidate", shortForm(c.Sides[algorithms.Candidate])),
 	})
 }
@@ -469,6 +473,7 @@ func (s *suite) answerOf(
 
 		// One denial denies the request, and one side without an answer leaves it open.
 		switch {
+		case p.Sides[asked].None():
 		case p.Sides[asked].Foreign():
 			return "nothing, for " + p.Sides[asked].Limiter + " is a foreign limiter that only your program has", ""
 		case o[asked].Err != nil:

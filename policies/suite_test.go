@@ -43,6 +43,26 @@ func suiteOf(t *testing.T, tests string) (*policies.SuiteReport, *policies.Set, 
 	return policies.TestFile(filepath.Join(dir, "t.yaml"))
 }
 
+// A test of a first limit sees the authoritative allow everything.
+func TestSuiteOfAFirstLimit(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "p.yaml"), withNone(goodCandidate))
+	write(t, filepath.Join(dir, "t.yaml"), `policies: p.yaml
+tests:
+  - name: a charge
+    request: { ip: 192.0.2.1 }
+    charges: [{ policy: p, authoritative: none, candidate: 'gcra:10/1m' }]
+  - name: a budget
+    sequence:
+      - { request: { ip: 192.0.2.1 }, repeat: 10, authoritative: allow, candidate: allow }
+      - { request: { ip: 192.0.2.1 }, authoritative: allow, candidate: deny }
+`)
+	report, _, err := policies.TestFile(filepath.Join(dir, "t.yaml"))
+	if err != nil || report.Failed > 0 || report.Passed != 2 {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
 func TestSuiteSaysWhatIsWrong(t *testing.T) {
 	tests := []struct{ name, test, want string }{
 		{"a wrong key", "- {name: n, request: {method: POST, user: a}, charges: [{key: b}]}", `key is "a", want "b"`},

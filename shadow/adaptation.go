@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -133,6 +134,8 @@ func (m *migration) levelsHere() string {
 type service struct {
 	counter  adaptive.Counter
 	readings []servedUntil // oldest first; guarded by polling
+	// asked is a call of the service's signal that has not answered in time; nil without one. Guarded by polling.
+	asked <-chan *float64
 }
 
 // servedUntil is what the counter was at an instant.
@@ -144,12 +147,14 @@ type servedUntil struct {
 const (
 	// sketchOf is the time that a reported sketch is of.
 	sketchOf = 10 * time.Second
-	// mostReadings bounds the readings that are kept: beats are 1.5 s apart.
+	// mostReadings bounds the readings that are kept: heartbeats are a second apart.
 	mostReadings = 16
+	// signalWithin is how long a heartbeat waits for the service's signal.
+	signalWithin = 100 * time.Millisecond
 )
 
-// report returns what a beat says of the service, nil where no limit is adaptive. Requires polling.
-func (s *service) report(p *plan, signal func() float64) *promotion.Service {
+// report returns what a heartbeat says of the service, nil where no limit is adaptive. Requires polling.
+func (s *service) report(p *plan, signal func() float64, log *slog.Logger) *promotion.Service {
 	rules := rulesIn(p)
 	if len(rules) == 0 {
 		s.readings = nil
@@ -163,15 +168,38 @@ func (s *service) report(p *plan, signal func() float64) *promotion.Service {
 		s.readings = s.readings[1:]
 	}
 	return &promotion.Service{
-		Rules: rules, Served: now.Since(&s.readings[0].Sketch), Saturation: saturationOf(signal),
+		Rules: rules, Served: now.Since(&s.readings[0].Sketch), Saturation: s.saturation(signal, log),
 	}
 }
 
-// saturationOf asks the service, where it has a signal of its own. A panic is no signal.
-func saturationOf(signal func() float64) (ratio *float64) {
+// saturation asks the service, where it has a signal of its own, in a goroutine of its own: a signal that hangs must not keep
+// stages from being read. It is asked again when it has answered.
+func (s *service) saturation(signal func() float64, log *slog.Logger) *float64 {
 	if signal == nil {
 		return nil
 	}
+	late := s.asked != nil
+	if !late {
+		answer := make(chan *float64, 1)
+		go func() { answer <- saturationOf(signal) }()
+		s.asked = answer
+	}
+	timer := time.NewTimer(signalWithin)
+	defer timer.Stop()
+	select {
+	case v := <-s.asked:
+		s.asked = nil
+		return v
+	case <-timer.C:
+	}
+	if !late {
+		log.Warn("shadowlimit: Config.Signal does not return, so limits that are adaptive by saturation stay as they are", "within", signalWithin)
+	}
+	return nil
+}
+
+// saturationOf calls the service's signal. A panic is no signal.
+func saturationOf(signal func() float64) (ratio *float64) {
 	defer func() {
 		if recover() != nil {
 			ratio = nil

@@ -13,19 +13,21 @@ import (
 // A decision in memory that is compared and recorded allocates nothing, also where the client may leave.
 func TestDecisionInMemoryAllocatesNothing(t *testing.T) {
 	limit := algorithms.Limit{Requests: 1_000_000, Window: time.Hour}
-	p, err := NewPair(PairConfig{
-		Authoritative: Side{Algorithm: algorithms.FixedWindow{}, Limit: limit},
-		Candidate:     Side{Algorithm: algorithms.TokenBucket{}, Limit: limit},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close(context.Background())
+	for _, authoritative := range []Side{{Algorithm: algorithms.FixedWindow{}, Limit: limit}, NoLimit} {
+		p, err := NewPair(PairConfig{
+			Authoritative: authoritative,
+			Candidate:     Side{Algorithm: algorithms.TokenBucket{}, Limit: limit},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close(context.Background())
 
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	p.Allow(ctx, "k", 1)
-	if n := testing.AllocsPerRun(1000, func() { p.Allow(ctx, "k", 1) }); n > 0 {
-		t.Errorf("%v allocations a decision, want none", n)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		p.Allow(ctx, "k", 1)
+		if n := testing.AllocsPerRun(1000, func() { p.Allow(ctx, "k", 1) }); n > 0 {
+			t.Errorf("%s: %v allocations a decision, want none", p.migration.spec.Authoritative, n)
+		}
 	}
 }

@@ -56,12 +56,13 @@ type button struct {
 	by      [pressers]bool
 	changed func(pressed bool) // nil until start
 
+	stat func(name string) (os.FileInfo, error)
 	stop chan struct{} // closed by close, to end the watch
 	done sync.WaitGroup
 }
 
 func newButton(cfg RedButton, log *slog.Logger) *button {
-	return &button{cfg: cfg, log: log, stop: make(chan struct{})}
+	return &button{cfg: cfg, log: log, stat: os.Stat, stop: make(chan struct{})}
 }
 
 func (b *button) pressed() bool { return b.on.Load() }
@@ -120,18 +121,25 @@ func (b *button) start(kept []string, changed func(pressed bool)) {
 	}
 
 	// A process that starts again during an incident must not enforce the candidate until
-	// the first tick.
-	b.checkFile()
+	// the first tick. A disk that hangs must not keep it from starting.
+	file := b.look()
+	select {
+	case found := <-file:
+		b.found(found)
+		file = nil
+	case <-time.After(fleetTimeout):
+		b.log.Warn("shadowlimit: the disk with the file of the red button does not answer: press it by the signal or the handler", "file", b.cfg.File)
+	}
 	b.mu.Lock()
 	b.changed = changed
 	b.mu.Unlock()
 	if b.cfg.File != "" || b.cfg.Signal != nil {
-		b.watch()
+		b.watch(file)
 	}
 }
 
-// watch looks at the file and the signal until close.
-func (b *button) watch() {
+// watch looks at the file and the signal until close. File is a look that is under way; nil without one.
+func (b *button) watch(file <-chan fileLook) {
 	// One place is enough: a delivery never blocks, and a second signal changes nothing.
 	signals := make(chan os.Signal, 1)
 	if b.cfg.Signal != nil {
@@ -149,21 +157,41 @@ func (b *button) watch() {
 				return
 			case <-signals:
 				b.set(true, bySignal)
+			case found := <-file:
+				b.found(found)
+				file = nil
 			case <-ticker.C:
-				b.checkFile()
+				if file == nil {
+					file = b.look()
+				}
 			}
 		}
 	})
 }
 
-// checkFile presses the button while the file exists. If that is not known, as on a disk
-// that fails, the button stays as it is.
-func (b *button) checkFile() {
+// fileLook is whether the button's file exists, if that is known.
+type fileLook struct{ exists, known bool }
+
+// look asks the disk whether the file exists. A disk that hangs keeps the goroutine that asks, and no other: the next look waits for
+// it.
+func (b *button) look() <-chan fileLook {
+	answer := make(chan fileLook, 1)
 	if b.cfg.File == "" {
-		return
+		answer <- fileLook{}
+		return answer
 	}
-	if _, err := os.Stat(b.cfg.File); err == nil || os.IsNotExist(err) {
-		b.set(err == nil, byFile)
+	go func() {
+		_, err := b.stat(b.cfg.File)
+		answer <- fileLook{exists: err == nil, known: err == nil || os.IsNotExist(err)}
+	}()
+	return answer
+}
+
+// found presses the button while the file exists. If that is not known, as on a disk
+// that fails, the button stays as it is.
+func (b *button) found(l fileLook) {
+	if l.known {
+		b.set(l.exists, byFile)
 	}
 }
 

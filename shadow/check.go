@@ -14,10 +14,11 @@ import (
 func specOf(p *policies.Policy) promotion.Spec {
 	spec := promotion.Spec{
 		Policy:        p.Name,
-		Fingerprint:   p.Epoch(),
+		Fingerprint:   p.Fingerprint(),
 		Authoritative: p.Sides[algorithms.Authoritative].String(),
 		Config:        PromotionOf(p.Promotion),
 		First:         p.DeclaresFirst(),
+		FirstLimit:    p.Sides[algorithms.Authoritative].None(),
 
 		OnStoreFailure: p.OnStoreFailure,
 		Store:          p.Sides[algorithms.Authoritative].Store,
@@ -25,8 +26,8 @@ func specOf(p *policies.Policy) promotion.Spec {
 		AuthoritativeRule: ruleKeyOf(p.Sides[algorithms.Authoritative]),
 	}
 	for role, s := range p.Sides {
-		spec.AsksStore[role] = s != nil && !s.Foreign() && s.Sync == 0
-		if s != nil {
+		spec.AsksStore[role] = s != nil && s.Algorithm != nil && s.Sync == 0
+		if s != nil && !s.None() {
 			spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Usual()))
 		}
 	}

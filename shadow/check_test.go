@@ -91,6 +91,7 @@ policies:
     authoritative: { algorithm: fixed_window, limit: 10, window: 1m }
     candidate: { algorithm: gcra, limit: 10, window: 1m }
     promotion: { POLICY }
+generation: 1
 `
 
 // findings loads a file with the gate's check, and returns its problems.

@@ -14,8 +14,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// mostOnDisk bounds a file that is read: thousands of policies fit.
-const mostOnDisk = 1 << 20
+// mostOnDisk bounds a file that is read: the states of over ten thousand policies fit.
+const mostOnDisk = 16 << 20
 
 // disk keeps small files for the starts of an instance to come. Each file is replaced as a
 // whole, so that a crash leaves the old one or the new one. A disk may hang: no request, and

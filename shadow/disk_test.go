@@ -57,7 +57,7 @@ func reopened(t *testing.T, move func(promotion.Store) error, text string, spoil
 }
 
 // A start without Redis goes on in a stage that no rollback could have changed unseen, of the
-// epoch that the instance compares.
+// fingerprint that the instance compares.
 func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 	to := func(step promotion.Step) func(promotion.Store) error {
 		return func(s promotion.Store) error {
@@ -102,11 +102,11 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 		want string
 	}{
 		{"promoted", to(full), file, "candidate"},
-		{"promoted of another epoch", to(full), another, "authoritative"},
+		{"promoted of another fingerprint", to(full), another, "authoritative"},
 		{"canary", to(half), file, "authoritative"},
 		{"completed", complete, file, "candidate"},
-		{"completed before the next epoch", overtaken(promotion.Completed), file, "candidate"},
-		{"rolled back before the next epoch", overtaken(promotion.RolledBack), file, "authoritative"},
+		{"completed before the next fingerprint", overtaken(promotion.Completed), file, "candidate"},
+		{"rolled back before the next fingerprint", overtaken(promotion.RolledBack), file, "authoritative"},
 		{"rolled back", back, file, "authoritative"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -157,5 +157,23 @@ func TestUntrustedFileIsNotObeyed(t *testing.T) {
 				t.Errorf("the %s is enforced, want a warning of %q:\n%s", got, tt.warns, log)
 			}
 		})
+	}
+}
+
+// Stages of a service in another Redis are not obeyed, nor stored as newer ones.
+func TestStagesOfAnotherRedisAreNotObeyed(t *testing.T) {
+	cfg := shadow.Config{StateDir: t.TempDir(), Redis: redisAt(t, miniredis.RunT(t).Addr())}
+	h := open(t, file, cfg)
+	syncNow(t, h)
+	advance(t, h.Stages(), policy, full)
+	syncNow(t, h)
+	h.Close(t.Context())
+
+	cfg.Redis = redisAt(t, miniredis.RunT(t).Addr())
+	other := open(t, file, cfg)
+	syncNow(t, other)
+	states, err := other.Stages().States(t.Context(), []string{policy})
+	if err != nil || states[0].Stage != promotion.Shadow || states[0].Seq != 1 {
+		t.Errorf("the other Redis has %s, %v", states[0], err)
 	}
 }

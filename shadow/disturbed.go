@@ -58,7 +58,7 @@ func (p *inProcess) begin(m *migration) {
 
 // outlives reports whether the side's state outlives this process. A foreign limiter is taken for one of
 // this process: where it keeps its state is not known.
-func (s *side) outlives() bool { return s.foreign == nil && s.store.remote() }
+func (s *side) outlives() bool { return s.store != nil && s.store.remote() }
 
 // young reports whether a side began with this process, or with a reload, less than a window ago.
 func (m *migration) young(o *observations) bool {

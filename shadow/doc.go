@@ -18,8 +18,8 @@
 // failed, the decision is made, and both observations are recorded. The decisions of all
 // policies are joined into one.
 //
-// Beside the requests the fleet's goroutines apply stages every second, write evidence every
-// 5 to 60 s, and judge their own policies every 15 s. No request waits for them.
+// Beside the requests the fleet's goroutines apply stages every second and write evidence every
+// 5 to 60 s. Those of the leader evaluate all policies every 15 s. No request waits for them.
 //
 // Both limiters keep counting in every stage but the last, so promotion and rollback only
 // change which side is enforced.
@@ -33,6 +33,9 @@
 // Otherwise it follows in a bounded queue, in the order of each key and at the instant of
 // the enforced side. A charge that finds no room counts as inconclusive. A side in memory
 // beside an enforced foreign limiter is judged in the request, after that limiter's answer.
+//
+// Beside an authoritative that is none a candidate in memory is judged in the request, and
+// any other one behind it until it is enforced. Nothing stands in for it then.
 //
 // An enforced foreign candidate has 250 ms to answer, and the authoritative stands in for it
 // afterwards. A foreign authoritative is called as it always was, without a limit of time.

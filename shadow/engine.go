@@ -232,10 +232,21 @@ func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *D
 func (e *engine) evaluate(ctx context.Context, s *scratch) {
 	// Memory needs no context: it does not wait. It writes every field of both observations, so nothing of an earlier request
 	// is left.
-	one := s.onlyStore()
+	one, only := s.onlyStore()
 	if one != nil && !one.remote() {
 		one.evaluate(ctx, s.charges, s.observed)
 		return
+	}
+
+	// The zero observation says Judged. A side that no store writes needs another one.
+	if one == nil {
+		absent := algorithms.Unjudged(algorithms.Absent)
+		for i := range s.observed {
+			s.observed[i] = observations{absent, absent}
+		}
+		if only {
+			return
+		}
 	}
 
 	// Stores go on without the client. A foreign limiter, which settle calls, is given the
@@ -250,26 +261,21 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 		return
 	}
 
-	// The zero observation says Judged. A side that no store writes needs another one.
-	absent := algorithms.Unjudged(algorithms.Absent)
-	for i := range s.observed {
-		s.observed[i] = observations{absent, absent}
-	}
 	for _, st := range e.stores {
 		s.evaluateAt(ctx, st)
 	}
 }
 
-// onlyStore returns the store that judges all charges, nil if there is no such store: the
-// charges are of several stores, or of foreign limiters alone.
-func (s *scratch) onlyStore() *store {
-	one := s.evaluations[0].primaryStore
+// onlyStore returns the store that judges all charges, nil if they are judged by no store. It is not ok if they are of
+// several stores, or of some store and of none.
+func (s *scratch) onlyStore() (one *store, ok bool) {
+	one = s.evaluations[0].primaryStore
 	for i := range s.evaluations {
 		if s.evaluations[i].primaryStore != one {
-			return nil
+			return nil, false
 		}
 	}
-	return one
+	return one, true
 }
 
 // evaluateAt has a store judge its charges in one batch.

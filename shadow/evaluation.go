@@ -74,6 +74,7 @@ const (
 	otherTogether otherSide = iota // judged with the enforced side, in one step
 	otherBeside                    // in memory: judged in the request, after the enforced foreign limiter has answered
 	otherAsync                     // judged after the answer, by the queue
+	otherNone                      // judged by nobody: it allows everything
 	otherAbsent                    // not judged
 )
 
@@ -97,9 +98,17 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	case ev.completed || !ev.hasCandidate():
 		ev.other = otherAbsent
 
+	case ev.spec.FirstLimit && c.Enforced == algorithms.Candidate:
+		ev.other = otherNone
+
+	// A pair judges the enforced side first, which is the only one here. answerNone enforces the authoritative again.
+	case ev.spec.FirstLimit && ev.sides[other].quick():
+		ev.primaryStore, c.Enforced = othersStore, other
+		return
+
 	// Memory costs next to nothing, so a side in memory is judged beside a foreign one. It
 	// comes second: a client that leaves would else be charged by this side alone.
-	case ev.primaryStore == nil && othersStore != nil && !othersStore.remote():
+	case ev.primaryStore == nil && ev.sides[other].quick():
 		ev.other = otherBeside
 
 	// A request must not wait for a store or a limiter that its answer does not need.
@@ -107,7 +116,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 		ev.other = otherAsync
 	}
 
-	if ev.spec.Apart {
+	if ev.progress.async != nil {
 		c.Linger = linger
 	}
 	if ev.other != otherTogether {
@@ -148,7 +157,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
 		Enforced: c.Enforced, Completed: ev.completed,
 		Protected: ev.protected[c.Key],
-		Apart:     ev.spec.Apart, Window: ev.spec.Window, Young: !ev.inProcess.old.Load() && ev.young(o),
+		Apart:     ev.spec.Apart, First: ev.spec.FirstLimit, Window: ev.spec.Window, Young: !ev.inProcess.old.Load() && ev.young(o),
 	}
 	outcome := ev.progress.recorder.Observe(c.Key, ev.hash, at, o, &setting)
 

@@ -74,6 +74,7 @@ type fleet struct {
 type fleetConfig struct {
 	id     string
 	name   string // of the service
+	redis  string // where its Redis is; "" for the memory of this process
 	file   string // the policy file, "" without one
 	disk   *disk  // for the last stages; nil: they are not kept
 	log    *slog.Logger
@@ -208,7 +209,11 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 // heard of the fleet before divides limits by the last number of instances.
 func (f *fleet) warnOfStart() {
 	divides := func(m *migration) bool {
-		return m.onFailure == policies.FailLocal && m.sides[algorithms.Authoritative].remote()
+		of := algorithms.Authoritative
+		if m.spec.FirstLimit {
+			of = algorithms.Candidate
+		}
+		return m.onFailure == policies.FailLocal && m.sides[of].remote()
 	}
 	if slices.ContainsFunc(f.plan.Load().migrations, divides) {
 		f.log.Warn("shadowlimit: the store did not answer at the start, so this instance knows of no other and takes whole limits: " +

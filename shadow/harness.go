@@ -275,6 +275,9 @@ func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 
 // resolve finds the limiter or the store that a side of the file names.
 func (h *Harness) resolve(configured *policies.Side) (side, error) {
+	if configured.None() {
+		return noSide(), nil
+	}
 	if configured.Foreign() {
 		l := h.cfg.Limiters[configured.Limiter]
 		if l == nil {

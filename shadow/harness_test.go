@@ -220,14 +220,14 @@ func TestPromotionIsWarm(t *testing.T) {
 	}
 }
 
-func TestInstancesOfAnotherEpochEnforceTheAuthoritative(t *testing.T) {
+func TestInstancesOfAnotherFingerprintEnforceTheAuthoritative(t *testing.T) {
 	server := miniredis.RunT(t)
 	older := open(t, strings.Replace(file, "limit: 1", "limit: 5", 1), shadow.Config{Redis: redisAt(t, server.Addr()), Instance: "older"})
 	client := redisAt(t, server.Addr())
 	newer := open(t, file, shadow.Config{Redis: client, Instance: "newer"})
 	store := promotion.NewRedisStore(client, name)
 
-	// The epoch that was there first has the stage: the start of another one changes nothing.
+	// The fingerprint that was there first has the stage: the start of another one changes nothing.
 	advance(t, store, policy, promotion.Step{Stage: promotion.Promoted})
 	for _, h := range []*shadow.Harness{older, newer} {
 		syncNow(t, h)

@@ -97,11 +97,11 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 }
 
 // decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
-// the policy is completed.
+// the policy is completed, or there is none.
 func (m *migration) decides(e *status.Enforcement, s *promotion.State) [2]bool {
 	candidate := e.Enforced != algorithms.Authoritative.String()
 	completed := candidate && (e.Stage == promotion.Completed || s.Of(m.spec.Fingerprint) == promotion.Completed)
-	return [2]bool{!completed, candidate}
+	return [2]bool{!completed && !m.spec.FirstLimit, candidate}
 }
 
 // outlook says how the sides answer this instance.

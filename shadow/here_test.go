@@ -100,7 +100,7 @@ func TestRefusedWritesAreOnThePage(t *testing.T) {
 		if d := ask(t, h, "acme"); d.Allowed {
 			t.Fatalf("%+v", d)
 		}
-		_ = h.Sync(t.Context()) // it fails: its beat is refused
+		_ = h.Sync(t.Context()) // it fails: its heartbeat is refused
 
 		r := lookStale(t, h.StatusPage())
 		away := r.Here.Policies[0].StoreUnreachable
@@ -117,15 +117,15 @@ func TestRefusedWritesAreOnThePage(t *testing.T) {
 	}
 }
 
-// An instance beats again before its limiter has tried the store again: the beat says that requests still fall back.
-func TestBeatSaysThatTheOwnStoreIsAway(t *testing.T) {
+// An instance sends heartbeats again before its limiter has tried the store again: the heartbeat says that requests still fall back.
+func TestHeartbeatSaysThatTheOwnStoreIsAway(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	refuse := &readOnly{err: "READONLY You can't write against a read only replica.", only: []string{"evalsha", "eval"}}
 	client.AddHook(refuse)
 	h := open(t, strings.Replace(file, "key: request.user", denies, 1), shadow.Config{Redis: client})
 	syncNow(t, h)
 
-	beats := func() (away bool) {
+	says := func() (away bool) {
 		syncNow(t, h)
 		f, err := h.Stages().Fleet(t.Context())
 		list := f.Instances
@@ -134,7 +134,7 @@ func TestBeatSaysThatTheOwnStoreIsAway(t *testing.T) {
 		}
 		return list[0].OwnStoreUnreachable
 	}
-	if beats() {
+	if says() {
 		t.Error("away before the outage")
 	}
 
@@ -143,16 +143,16 @@ func TestBeatSaysThatTheOwnStoreIsAway(t *testing.T) {
 		ask(t, h, "acme")
 	}
 	refuse.on.Store(false) // Redis takes scripts again, and no request has tried one
-	if !beats() {
-		t.Error("the breaker is open, and the beat does not say so")
+	if !says() {
+		t.Error("the breaker is open, and the heartbeat does not say so")
 	}
 }
 
-// An instance of another epoch shows the fleet's stage with the fleet's sides, and says that it follows neither.
-func TestPageOfAnotherEpoch(t *testing.T) {
+// An instance of another fingerprint shows the fleet's stage with the fleet's sides, and says that it follows neither.
+func TestPageOfAnotherFingerprint(t *testing.T) {
 	server := miniredis.RunT(t)
 	fleet := open(t, file, shadow.Config{Redis: redisAt(t, server.Addr()), Instance: "fleet"})
-	stored := fleet.Policies().Policies[0].Epoch()
+	stored := fleet.Policies().Policies[0].Fingerprint()
 	path := filepath.Join(t.TempDir(), "other.yaml")
 	if err := os.WriteFile(path, []byte(strings.Replace(file, "limit: 1", "limit: 77", 1)), 0o600); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestPageOfAnotherEpoch(t *testing.T) {
 	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
 	syncNow(t, fleet)
 	syncNow(t, h)
-	own := h.Policies().Policies[0].Epoch()
+	own := h.Policies().Policies[0].Fingerprint()
 
 	r := lookStale(t, h.StatusPage())
 	if p, e := r.Policies[0], r.Here.Policies[0]; p.Candidate != "gcra:1/1h" || e.Enforced != "authoritative" || e.Candidate != "gcra:77/1h" ||

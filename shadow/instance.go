@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -68,9 +69,22 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 	if cfg.redis != nil {
 		fleet.store = promotion.NewRedisStore(cfg.redis, cfg.name)
 		fleet.ledger = divergence.NewRedisLedger(cfg.redis, cfg.name)
-		fleet.disk = openDisk(&cfg)
+		fleet.disk, fleet.redis = openDisk(&cfg), placeOf(cfg.redis)
 	}
 	return &instance{engine: e, fleet: newFleet(fleet), durations: newDurations(cfg.name), cfg: cfg}, nil
+}
+
+// placeOf returns where a Redis is, as it was configured.
+func placeOf(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		return fmt.Sprintf("%s/%d", c.Options().Addr, c.Options().DB)
+	case *redis.ClusterClient:
+		return strings.Join(slices.Sorted(slices.Values(c.Options().Addrs)), " ")
+	case *redis.Ring:
+		return strings.Join(slices.Sorted(maps.Values(c.Options().Addrs)), " ")
+	}
+	return fmt.Sprintf("%T", client)
 }
 
 // openDisk returns where the instance keeps what a start without Redis has to know. Without

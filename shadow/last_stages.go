@@ -14,7 +14,10 @@ import (
 // instance that starts while Redis is away goes on in the fleet's stage: without the file it
 // would enforce the authoritative beside instances that enforce the candidate.
 type stageFile struct {
-	Name   string                     `json:"name"`
+	Name string `json:"name"`
+	// Redis is where the states are stored. The stages of a service in another one, such as that of its tests, say nothing of
+	// this service, and would be stored as newer ones.
+	Redis  string                     `json:"redis"`
 	States map[string]promotion.State `json:"states"` // by policy, as stored in Redis
 }
 
@@ -33,6 +36,11 @@ func (f *fleet) readStages() map[string]promotion.State {
 			"error", err)
 	}
 	if !found {
+		return nil
+	}
+	if file.Redis != f.redis {
+		f.log.Warn("shadowlimit: the last stages on disk are of another Redis, and are not obeyed; "+
+			"services on one machine that share a name need a StateDir each", "file", file.Redis, "redis", f.redis)
 		return nil
 	}
 	return file.States
@@ -127,7 +135,7 @@ func (f *fleet) statesToKeep(before map[string]promotion.State) map[string]promo
 }
 
 func (f *fleet) fileOf(states map[string]promotion.State) []byte {
-	text, _ := json.Marshal(stageFile{Name: f.name, States: states}) // texts and numbers
+	text, _ := json.Marshal(stageFile{Name: f.name, Redis: f.redis, States: states}) // texts and numbers
 	return text
 }
 

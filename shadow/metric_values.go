@@ -29,9 +29,12 @@ func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) 
 
 // byRatio sends a number of each ratio.
 func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
-	return assessed(func(a *promotion.Assessment, send sender) {
-		for _, ratio := range divergence.AllRatios {
-			send(value(a.Gate.Ratio(ratio)), ratio.String())
+	return compared(func(r reading, send sender) {
+		if r.assessment == nil {
+			return
+		}
+		for _, ratio := range r.spec.Ratios() {
+			send(value(r.assessment.Gate.Ratio(ratio)), ratio.String())
 		}
 	})
 }

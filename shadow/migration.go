@@ -24,7 +24,7 @@ type migration struct {
 	sides     [2]side // by role
 	onFailure string
 	observer  func(Comparison)
-	revised   atomic.Bool     // the epoch is announced, but not with this spec
+	revised   atomic.Bool     // the fingerprint is announced, but not with this spec
 	protected map[string]bool // the keys, as requests are charged under them
 	inProcess inProcess
 	progress  *progress
@@ -41,14 +41,14 @@ type options struct {
 }
 
 // newMigration returns a migration that is ready for requests. If the policy has the
-// epoch that it had before a reload, its progress goes on. If not, its stage stays as it
-// was until the fleet has heard of the new epoch.
+// fingerprint that it had before a reload, its progress goes on. If not, its stage stays as it
+// was until the fleet has heard of the new fingerprint.
 func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	m := &migration{
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
 	}
-	m.spec.Apart = m.hasCandidate() && !m.judgedTogether()
+	m.spec.Apart = m.hasCandidate() && !m.spec.FirstLimit && !m.judgedTogether()
 	m.spec.Copied = m.begunAsCopy()
 	m.protect(spec.Config.Protect, o.secret)
 	m.shareLevel()
@@ -84,7 +84,7 @@ func (m *migration) sameFingerprint(before *migration) bool {
 	return before != nil && before.spec.Fingerprint == m.spec.Fingerprint
 }
 
-// resume takes over what a migration of the same epoch has come to.
+// resume takes over what a migration of the same fingerprint has come to.
 func (m *migration) resume(before *migration) {
 	// A reload must not send requests again to a limiter that is known to fail, nor forget
 	// the calls that it has not returned from.
@@ -94,7 +94,7 @@ func (m *migration) resume(before *migration) {
 		m.sides[role].calls = before.sides[role].calls
 	}
 
-	// Other thresholds, say, are no other epoch, but the fleet has to hear of them.
+	// Other thresholds, say, are no other fingerprint, but the fleet has to hear of them.
 	m.revised.Store(before.revised.Load() || !reflect.DeepEqual(before.spec, m.spec))
 }
 
@@ -109,7 +109,7 @@ func (m *migration) begin(o *options) {
 	for role := range m.sides {
 		m.sides[role].guardForeign(m.spec.Policy, algorithms.Role(role), o.log)
 	}
-	if m.spec.Apart {
+	if m.spec.Apart || m.spec.FirstLimit && !m.sides[algorithms.Candidate].quick() {
 		m.progress.async = newAsyncQueue()
 	}
 }
@@ -141,7 +141,7 @@ func (m *migration) distance() divergence.Distance {
 }
 
 // id names the migration's evidence in the ledger. Evidence of an instance with another
-// epoch has a name of its own, and belongs to no stage.
+// fingerprint has a name of its own, and belongs to no stage.
 func (m *migration) id() divergence.ID {
 	s := *m.progress.stage.state.Load()
 	s.Fingerprint = m.spec.Fingerprint
@@ -155,7 +155,7 @@ func (m *migration) enforced(at divergence.Position) algorithms.Role {
 		return algorithms.Authoritative
 	}
 
-	// Loaded once: the stage, the percentage and the epoch must be of one state.
+	// Loaded once: the stage, the percentage and the fingerprint must be of one state.
 	s := m.progress.stage.state.Load()
 
 	// A canary that is cut off from the store cannot be rolled back by it.

@@ -41,6 +41,21 @@ type Side struct {
 	LimitOf func(key string) (limit algorithms.Limit, ok bool)
 }
 
+// NoLimit is the Authoritative of a Pair whose Candidate is a first limit: it allows everything, cannot fail, and costs nothing.
+var NoLimit = Side{Limiter: noLimit{}}
+
+type noLimit struct{}
+
+func (noLimit) Allow(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+	return algorithms.Decision{Allowed: true, Remaining: -1}, nil
+}
+
+// none reports whether the side is NoLimit.
+func (s *Side) none() bool {
+	_, none := s.Limiter.(noLimit)
+	return none
+}
+
 // PairConfig configures a Pair.
 type PairConfig struct {
 	// Name is the namespace in Redis, in metrics and for the command line; "" means Policy,
@@ -50,7 +65,7 @@ type PairConfig struct {
 	// Policy names the pair in metrics and for the command line; "" means "default".
 	// Both names consist of letters, digits, '.', '_' and '-'.
 	Policy string
-	// Authoritative is today's limiter, Candidate tomorrow's. Required.
+	// Authoritative is today's limiter, NoLimit if there is none. Candidate is tomorrow's. Required.
 	Authoritative, Candidate Side
 	// Key returns the key of a request that middleware asks about, and whether it is limited
 	// at all. nil means the client's address, and that all requests are. Do not keep the
@@ -116,7 +131,10 @@ func newPair(cfg PairConfig) (*Pair, error) {
 	var sides [2]side
 	for role, configured := range [2]Side{cfg.Authoritative, cfg.Candidate} {
 		sides[role] = foreignSide(configured.Limiter)
-		if configured.Algorithm != nil {
+		switch {
+		case configured.none():
+			sides[role] = noSide()
+		case configured.Algorithm != nil:
 			sides[role] = algorithmSide(charge.Sides[role], i.engine.addStoreFor(algorithms.Role(role), configured.Algorithm))
 		}
 		sides[role].window = configured.Limit.Window
@@ -142,8 +160,9 @@ func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "defa
 func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error) {
 	sides := [2]Side{cfg.Authoritative, cfg.Candidate}
 	spec := promotion.Spec{
-		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Fingerprint: epochOf(sides),
+		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Fingerprint: fingerprintOf(sides),
 		Authoritative: sides[0].describe(), Candidate: sides[1].describe(), OnStoreFailure: policies.FailLocal,
+		FirstLimit: sides[0].none(),
 	}
 	charge := algorithms.Charge{Policy: spec.Policy}
 
@@ -155,7 +174,9 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 	for role, s := range sides {
 		err = errors.Join(err, s.check(algorithms.Role(role), cfg.Redis != nil))
 		spec.AsksStore[role] = s.Algorithm != nil
-		spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Limit))
+		if !s.none() {
+			spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Limit))
+		}
 		charge.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: recoverPanics(s.Algorithm), Limit: s.Limit}
 	}
 	return spec, charge, errors.Join(err, charge.CheckSides())
@@ -164,6 +185,8 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 // check returns why a side cannot be judged, nil if it can.
 func (s *Side) check(role algorithms.Role, inRedis bool) error {
 	switch {
+	case s.none() && role == algorithms.Candidate:
+		return errors.New("the candidate: NoLimit is for the Authoritative, where there is no limit today")
 	case s.Algorithm != nil && inRedis && !lua.HasScript(s.Algorithm):
 		return fmt.Errorf("the %s: %w", role, errNoScript(s.Algorithm))
 	case (s.Limiter == nil) == (s.Algorithm == nil):
@@ -187,6 +210,9 @@ func (s *Side) describe() string { return s.text("foreign limiter") }
 
 // text is a side's configuration; a foreign limiter, which has no name, gets the given one.
 func (s *Side) text(foreign string) string {
+	if s.none() {
+		return "none"
+	}
 	if s.Algorithm != nil && s.LimitOf != nil {
 		return fmt.Sprintf("%s:%s, or the key's own limit, revision %q", s.Algorithm.Name(), s.Limit, s.Revision)
 	}
@@ -196,10 +222,10 @@ func (s *Side) text(foreign string) string {
 	return fmt.Sprintf("%s:%s, revision %q", foreign, s.Limit, s.Revision)
 }
 
-// epochOf is the fingerprint of the two sides. Its bytes are stored, so "own limiter"
+// fingerprintOf is the fingerprint of the two sides. Its bytes are stored, so "own limiter"
 // stays here, although it is the foreign limiter everywhere else: another word would
-// begin every such pair's epoch again.
-func epochOf(sides [2]Side) string {
+// begin every such pair's fingerprint again.
+func fingerprintOf(sides [2]Side) string {
 	text := ""
 	for _, s := range sides {
 		text += s.ID + "\x00" + s.text("own limiter") + "\x01"

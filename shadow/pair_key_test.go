@@ -103,10 +103,10 @@ func TestLimitsByKey(t *testing.T) {
 	}
 }
 
-// A function of limits begins the evidence again where its revision changes, and pairs without one keep their epochs.
-func TestEpochOfLimitsByKey(t *testing.T) {
+// A function of limits begins the evidence again where its revision changes, and pairs without one keep their fingerprints.
+func TestFingerprintOfLimitsByKey(t *testing.T) {
 	none := func(string) (algorithms.Limit, bool) { return algorithms.Limit{}, false }
-	epochOf := func(side shadow.Side) string {
+	fingerprintOf := func(side shadow.Side) string {
 		side.Algorithm, side.Limit = algorithms.GCRA{}, perHour(2)
 		assessed, err := aPair(t, shadow.PairConfig{Candidate: side}).Assess(t.Context())
 		if err != nil {
@@ -115,12 +115,12 @@ func TestEpochOfLimitsByKey(t *testing.T) {
 		return assessed[0].Spec.Fingerprint
 	}
 
-	plain, byKey, revised := epochOf(shadow.Side{}), epochOf(shadow.Side{LimitOf: none}), epochOf(shadow.Side{LimitOf: none, Revision: "2"})
+	plain, byKey, revised := fingerprintOf(shadow.Side{}), fingerprintOf(shadow.Side{LimitOf: none}), fingerprintOf(shadow.Side{LimitOf: none, Revision: "2"})
 	if plain == byKey || byKey == revised || plain == revised {
-		t.Errorf("epochs %s without, %s by key, %s of another revision", plain, byKey, revised)
+		t.Errorf("fingerprints %s without, %s by key, %s of another revision", plain, byKey, revised)
 	}
-	if again := epochOf(shadow.Side{Revision: "2"}); again != plain {
-		t.Errorf("epoch %s of an algorithm with a revision, %s without", again, plain)
+	if again := fingerprintOf(shadow.Side{Revision: "2"}); again != plain {
+		t.Errorf("fingerprint %s of an algorithm with a revision, %s without", again, plain)
 	}
 }
 

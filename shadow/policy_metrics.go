@@ -127,7 +127,7 @@ var policyMetrics = []family[reading]{
 	{
 		"gate_threshold", "The value that a ratio has to stay below; absent for one that is not judged.",
 		gauge, []string{"ratio"}, compared(func(r reading, send sender) {
-			for _, ratio := range divergence.AllRatios {
+			for _, ratio := range r.spec.Ratios() {
 				if p0 := r.spec.Config.Threshold(ratio); p0 > 0 {
 					send(p0, ratio.String())
 				}
@@ -137,7 +137,7 @@ var policyMetrics = []family[reading]{
 	{
 		"gate_ratio", "A ratio over all the evidence; absent while its denominator is 0.",
 		gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
-			for _, ratio := range divergence.AllRatios {
+			for _, ratio := range a.Spec.Ratios() {
 				if v := a.Gate.Ratio(ratio).Ratio; v != nil {
 					send(*v, ratio.String())
 				}

@@ -78,7 +78,7 @@ func (f *fleet) heartbeat(migrations []*migration) promotion.Heartbeat {
 	i := f.describe(migrations)
 	f.said = i
 	i.Policies = maps.Clone(i.Policies)
-	i.Service = f.service.report(f.plan.Load(), f.signal)
+	i.Service = f.service.report(f.plan.Load(), f.signal, f.log)
 	for _, m := range migrations {
 		applied := i.Policies[m.spec.Policy]
 		applied.Flushed = time.UnixMicro(m.progress.written.flushed.Load()).UTC()

@@ -12,7 +12,7 @@ import (
 // counted counts heartbeats, and the answers with states.
 type counted struct {
 	promotion.Store
-	beats, reads, said int
+	heartbeats, reads, said int
 }
 
 func (c *counted) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promotion.Heard, error) {
@@ -20,7 +20,7 @@ func (c *counted) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promoti
 	if h.ID == "" || h.Leads {
 		return heard, err
 	}
-	c.beats++
+	c.heartbeats++
 	if heard.States != nil {
 		c.reads++
 	}
@@ -40,8 +40,8 @@ func TestHeartbeatsAreSmall(t *testing.T) {
 
 		*store = counted{Store: store.Store}
 		polls(10)
-		if store.beats != 10 || store.reads != 0 || store.said != 1 {
-			t.Errorf("in 10 s: %d heartbeats, %d of them say something, states read %d times, want 10, 1 and 0", store.beats, store.said, store.reads)
+		if store.heartbeats != 10 || store.reads != 0 || store.said != 1 {
+			t.Errorf("in 10 s: %d heartbeats, %d of them say something, states read %d times, want 10, 1 and 0", store.heartbeats, store.said, store.reads)
 		}
 
 		// A move is read, and said to be applied, at once.
@@ -51,8 +51,8 @@ func TestHeartbeatsAreSmall(t *testing.T) {
 		polls(1)
 		fleet, err := store.Fleet(t.Context())
 		must(t, err)
-		if v := fleet.Instances[0].Policies["p"].Version; store.beats != 2 || store.reads != 1 || v.Seq != 2 {
-			t.Errorf("a move: %d heartbeats, states read %d times, applied %s, want 2, 1 and 1.2", store.beats, store.reads, v)
+		if v := fleet.Instances[0].Policies["p"].Version; store.heartbeats != 2 || store.reads != 1 || v.Seq != 2 {
+			t.Errorf("a move: %d heartbeats, states read %d times, applied %s, want 2, 1 and 1.2", store.heartbeats, store.reads, v)
 		}
 	})
 }

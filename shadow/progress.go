@@ -17,7 +17,7 @@ type progress struct {
 	stage      appliedStage
 	counts     counters
 	recorder   *divergence.Recorder
-	async      *asyncQueue // nil if the sides share a record
+	async      *asyncQueue // nil if no side is asked after the answer
 	announced  announced   // guarded by fleet.polling
 	started    time.Time
 	assessment atomic.Pointer[assessment] // the last one, by whichever leader

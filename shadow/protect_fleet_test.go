@@ -17,7 +17,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// harmFile has a candidate that denies a plan nearly everything. That is an evaluated limit, and so no new epoch. The tenant
+// harmFile has a candidate that denies a plan nearly everything. That is an evaluated limit, and so no new fingerprint. The tenant
 // is in each canary, which is the worst case.
 const harmFile = `
 version: 1

@@ -17,7 +17,7 @@ import (
 )
 
 // regressionFile is an automatic policy whose candidate allows clients of a plan
-// next to nothing. That is an evaluated limit, and so no new epoch.
+// next to nothing. That is an evaluated limit, and so no new fingerprint.
 const regressionFile = `
 version: 1
 name: test

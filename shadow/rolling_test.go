@@ -34,7 +34,7 @@ func TestRollingDeploymentIsNoEvidence(t *testing.T) {
 		}
 	}
 
-	for range 2 {
+	for range 3 { // heard of, marked, written
 		for _, h := range fleet {
 			syncNow(t, h)
 		}

@@ -14,6 +14,7 @@ import (
 // decision, then classifies what has failed, and records the outcome. A client's answer is not
 // evidence, so the decision does not wait for the classes.
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations, d *Decision) {
+	ev.answerNone(c, o)
 	ev.markUnasked(c, o)
 	ev.callForeign(ctx, c, o)
 	ev.askBeside(ctx, c, o)
@@ -43,6 +44,20 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	seen := ev.classified(*o, left)
 	if !ev.deferOther(c, at, &seen) {
 		ev.record(c, at, &seen)
+	}
+}
+
+// answerNone is the answer of an authoritative that is none: it allows everything at the candidate's instant, and knows no
+// fields to tell a client.
+func (ev *evaluation) answerNone(c *algorithms.Charge, o *observations) {
+	if !ev.spec.FirstLimit || ev.completed {
+		return
+	}
+	if ev.other == otherTogether {
+		c.Enforced = algorithms.Authoritative
+	}
+	o[algorithms.Authoritative] = algorithms.Observation{
+		Status: algorithms.Judged, At: o[algorithms.Candidate].At, Decision: algorithms.Decision{Allowed: true, Remaining: -1},
 	}
 }
 
@@ -130,10 +145,10 @@ func (ev *evaluation) clientLeft(ctx context.Context, c *algorithms.Charge, o *o
 }
 
 // decide writes the enforced side's decision. If an enforced candidate fails, the
-// authoritative decides if it has answered. Otherwise the rule for failures does.
+// authoritative decides if it has answered. Otherwise the rule for failures does, and always for a first limit.
 func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *localAnswer, d *Decision) {
 	from := c.Enforced
-	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged {
+	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged && !ev.spec.FirstLimit {
 		from = algorithms.Authoritative
 	}
 	failed := o[from].Status != algorithms.Judged
@@ -228,14 +243,18 @@ func (e *engine) evidenceTime(c *algorithms.Charge, ev *evaluation, o *observati
 	// The store's own answer is the most exact, unless Config.Clock gave it the instant.
 	at := o[algorithms.Authoritative].At
 	first := e.stores[0]
-	byStore := e.clock == nil && first.remote() && ev.sides[algorithms.Authoritative].store == first
+	of := algorithms.Authoritative
+	if ev.spec.FirstLimit {
+		of = algorithms.Candidate // whose instant the authoritative has
+	}
+	byStore := e.clock == nil && first.remote() && ev.sides[of].store == first
 	if byStore && !at.IsZero() {
 		return at
 	}
 
 	// Memory has read the clock already.
 	judged := &o[c.Enforced]
-	if s := ev.primaryStore; e.clock == nil && s != nil && !s.remote() && judged.Status == algorithms.Judged {
+	if s := ev.primaryStore; e.clock == nil && s != nil && !s.remote() && !judged.At.IsZero() {
 		return s.wall.at(judged.At, e.view)
 	}
 	return e.view.now()

@@ -10,8 +10,9 @@ import (
 )
 
 // side is one of a policy's two limiters, ready to be asked: an algorithm whose state a
-// store keeps, or a foreign limiter. The zero side is no side at all.
+// store keeps, a foreign limiter, or none. The zero side is no side at all.
 type side struct {
+	none      bool            // an authoritative that allows everything; nothing is asked
 	algorithm algorithms.Side // without its limit, which comes with each charge
 	store     *store          // keeps the algorithm's state; nil for a foreign side
 	foreign   Limiter         // nil for an algorithm
@@ -28,6 +29,9 @@ type side struct {
 func algorithmSide(a algorithms.Side, st *store) side {
 	return side{algorithm: a, store: st, shape: algorithms.TraitsOf(a.Algorithm).Shape}
 }
+
+// noSide is an authoritative that allows everything.
+func noSide() side { return side{none: true} }
 
 // foreignSide returns the side of a limiter of the user's.
 func foreignSide(l Limiter) side { return side{foreign: l} }
@@ -56,6 +60,12 @@ func (s *side) away() bool {
 
 // inOwnRedis reports whether the service's own Redis decides the side.
 func (s *side) inOwnRedis() bool { return s.store != nil && s.store.name == "" && s.store.remote() }
+
+// quick reports whether the side is judged in the request whatever is enforced: a step of ours in memory. One of the
+// user's may be slow; see engine.addStoreFor.
+func (s *side) quick() bool {
+	return s.store != nil && !s.store.remote() && s.store.name != candidateStore
+}
 
 // guardForeign gives a foreign side what bounds its calls.
 func (s *side) guardForeign(policy string, role algorithms.Role, log *slog.Logger) {

@@ -81,6 +81,7 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	checkFields(t, "Promotion", reflect.ValueOf(policy.Promotion), reflect.ValueOf(none))
 	spec := specOf(policy)
 	spec.Apart, spec.Copied = true, true // newMigration knows them, by the sides
+	spec.FirstLimit = true               // only where there is no authoritative to fill the other fields
 	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(promotion.Spec{Config: PromotionOf(none)}))
 }
 
@@ -88,9 +89,9 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 type effect string
 
 const (
-	newEpoch effect = "a new epoch"        // something else is compared: the evidence starts over
-	newSpec  effect = "another Spec"       // the controller and status know of it, and the evidence stays
-	noEffect effect = "the Spec as before" // see the row's reason
+	newFingerprint effect = "a new fingerprint"  // something else is compared: the evidence starts over
+	newSpec        effect = "another Spec"       // the controller and status know of it, and the evidence stays
+	noEffect       effect = "the Spec as before" // see the row's reason
 )
 
 // specChange is a change of fullFile.
@@ -103,11 +104,11 @@ type specChange struct {
 // specChanges has for each field of a policy, of a side and of a promotion a change, and what it does to the Spec.
 var specChanges = map[string]specChange{
 	"Policy.Name":      {"name: full", "name: other", newSpec, ""},
-	"Policy.Sides":     {"    candidate: { algorithm: token_bucket, store: west, limit: 2, window: 1h, burst: 2 }\n", "", newEpoch, ""},
+	"Policy.Sides":     {"    candidate: { algorithm: token_bucket, store: west, limit: 2, window: 1h, burst: 2 }\n", "", newFingerprint, ""},
 	"Policy.Promotion": {"mode: automatic", "mode: manual", newSpec, ""},
-	"Policy.key":       {"key: request.user", "key: request.ip", newEpoch, ""},
+	"Policy.key":       {"key: request.user", "key: request.ip", newFingerprint, ""},
 	"Policy.scope": {"tenant: request.user", "tenant: request.ip", noEffect,
-		"a variable is compared only where the key or a limit names it, and then it is part of the epoch"},
+		"a variable is compared only where the key or a limit names it, and then it is part of the fingerprint"},
 	"Policy.when": {"key: request.user", "when: 'true'\n    key: request.user", noEffect,
 		"it selects requests, which instances do; what was compared of the others stays true"},
 	"Policy.cost": {"key: request.user", "cost: 2\n    key: request.user", noEffect,
@@ -116,16 +117,16 @@ var specChanges = map[string]specChange{
 	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
 		"instances decide by it without asking a controller"},
 
-	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newEpoch, ""},
-	"Side.Residence": {"store: east", "store: { redis: east, sync: 100ms }", newEpoch, ""},
-	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newEpoch, ""},
-	"Side.Limiter":   {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, limit: 2, window: 1h", newEpoch, ""},
-	"Side.Revision":  {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, revision: '2', limit: 2", newEpoch, ""},
-	"Side.limit":     {"gcra, limit: 2", "gcra, limit: 3", newEpoch, ""},
-	"Side.burst":     {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newEpoch, ""},
-	"Side.window":    {"window: 1h, store", "window: 2h, store", newEpoch, ""},
-	"Side.adaptive":  {"gcra, limit: 2", "gcra, adaptive: { signal: latency_p99 }, limit: 2", newEpoch, ""},
-	"Side.limited":   {"gcra, limit: 2", "gcra, limit: 0", newEpoch, ""},
+	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newFingerprint, ""},
+	"Side.Residence": {"store: east", "store: { redis: east, sync: 100ms }", newFingerprint, ""},
+	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newFingerprint, ""},
+	"Side.Limiter":   {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, limit: 2, window: 1h", newFingerprint, ""},
+	"Side.Revision":  {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, revision: '2', limit: 2", newFingerprint, ""},
+	"Side.limit":     {"gcra, limit: 2", "gcra, limit: 3", newFingerprint, ""},
+	"Side.burst":     {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newFingerprint, ""},
+	"Side.window":    {"window: 1h, store", "window: 2h, store", newFingerprint, ""},
+	"Side.adaptive":  {"gcra, limit: 2", "gcra, adaptive: { signal: latency_p99 }, limit: 2", newFingerprint, ""},
+	"Side.limited":   {"gcra, limit: 2", "gcra, limit: 0", newFingerprint, ""},
 
 	"Promotion.Mode":          {"mode: automatic", "mode: manual", newSpec, ""},
 	"Promotion.Divergence":    {"divergence: 3%", "divergence: 4%", newSpec, ""},
@@ -178,14 +179,14 @@ func TestEveryFieldOfAPolicyFileReachesTheSpec(t *testing.T) {
 		got := noEffect
 		switch {
 		case after.Fingerprint != before.Fingerprint:
-			got = newEpoch
+			got = newFingerprint
 		case !reflect.DeepEqual(after, before):
 			got = newSpec
 		}
 
 		if got != change.effect || (got == noEffect) != (change.reason != "") {
 			t.Errorf("policies.%s: the change to %q makes %s, and its row says %s with the reason %q: carry the field in specOf, "+
-				"declared or rulesOf (Side.identity or Policy.Fingerprint for a new epoch), or correct the row; "+
+				"declared or rulesOf (Side.identity or Policy.Fingerprint for a new fingerprint), or correct the row; "+
 				"only a field that is not carried has a reason", name, change.to, got, change.effect, change.reason)
 		}
 	}
@@ -217,6 +218,8 @@ var notInOutage = map[string]string{
 	"Spec.CandidateStore": "the candidate is described with its store",
 	"Spec.AsksStore":      "the instance knows its own stores",
 
+	"Spec.FirstLimit": "the authoritative is described as none",
+
 	"Spec.Apart":  "the gate judges nothing while the store is silent",
 	"Spec.Window": "the gate judges nothing while the store is silent",
 	"Spec.Copied": "the gate judges nothing while the store is silent",
@@ -234,6 +237,7 @@ var notInOutage = map[string]string{
 // A field that is added to what instances announce is on the page of an outage, too, when operators look for it most.
 func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec := specIn(t, fullFile)
+	spec.FirstLimit = true
 	state := promotion.State{Fingerprint: spec.Fingerprint, Stage: promotion.Promoted}
 	enforcement := func(s promotion.Spec) status.Enforcement {
 		compared := [2]side{1: foreignSide(AllowFunc(func(string) bool { return true }))}

@@ -83,7 +83,7 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 		t.Errorf("%g breakers are open, want the candidate's store's", got)
 	}
 
-	// The other instances and the commands know it by the next beat.
+	// The other instances and the commands know it by the next heartbeat.
 	syncNow(t, h)
 	if f, err := h.Stages().Fleet(ctx(t)); err != nil || len(f.Instances) != 1 || len(f.Instances[0].Failing) != 1 {
 		t.Errorf("the instance says %+v (%v), want that the candidate's store fails", f.Instances, err)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,7 +25,7 @@ Example, with the variables that "shadowlimit demo --serve" prints:
       --reason "release 42 is undone"   # refused (3): it has one file only`
 
 func adoptCommand(std streams) *cli.Command {
-	m := move{needsReason: true, dangerous: true, do: func(ctx context.Context, t *task) (promotion.State, error) {
+	m := move{needsReason: true, dangerous: true, effect: adopted, do: func(ctx context.Context, t *task) (promotion.State, error) {
 		return promotion.Adopt(ctx, t.fleet.store, t.policy(), t.cli.String("fingerprint"), t.order)
 	}}
 
@@ -37,4 +39,16 @@ func adoptCommand(std streams) *cli.Command {
 		}),
 		Action: m.action(std),
 	}
+}
+
+// adopted says which fingerprint is adopted, and in place of which.
+func adopted(a *promotion.Assessment, next promotion.State) string {
+	var by []string
+	for _, i := range a.Live {
+		if i.Policies[a.Spec.Policy].Fingerprint == next.Fingerprint {
+			by = append(by, i.ID)
+		}
+	}
+	return fmt.Sprintf("adopts %s of %s, with generation %d, in place of %s, generation %d",
+		next.Fingerprint, strings.Join(by, ", "), next.Generation, a.State.Fingerprint, a.State.Generation)
 }

@@ -104,7 +104,10 @@ func protectedText(c *explainedCharge) string {
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	// A foreign limiter decides by numbers that the file does not have.
 	limit := "no limit of its own"
-	if s.Limit > 0 || s.Window != "" {
+	switch {
+	case s.Algorithm == noLimit:
+		limit = "allows every request"
+	case s.Limit > 0 || s.Window != "":
 		limit = fmt.Sprintf("%d per %s", s.Limit, humanize.Visible(s.Window))
 	}
 

@@ -25,6 +25,7 @@ import (
 const fleetFile = `
 version: 1
 name: checkout
+generation: 1
 policies:
   - name: writes
     key: request.user
@@ -271,7 +272,7 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	defer client.Close()
 
 	store := promotion.NewRedisStore(client, "checkout")
-	beat := func(v promotion.Version) {
+	heartbeat := func(v promotion.Version) {
 		applied := map[string]promotion.Applied{"writes": {Version: v, Fingerprint: "e"}}
 		tell(t, store, promotion.Instance{ID: "a", Policies: applied})
 	}
@@ -279,7 +280,7 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	if err := promotion.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
-	beat(promotion.Version{Term: 1, Seq: 1})
+	heartbeat(promotion.Version{Term: 1, Seq: 1})
 
 	stored := func() bool {
 		late := time.After(10 * time.Second)
@@ -319,7 +320,7 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beat(states[0].Version)
+	heartbeat(states[0].Version)
 	if <-done; status != 0 || !strings.Contains(out, "1/1 applied") {
 		t.Errorf("status %d:\n%s%s", status, out, talk)
 	}
@@ -336,13 +337,13 @@ func TestRollbackWaitsForInstancesThatCouldNotReport(t *testing.T) {
 	defer client.Close()
 
 	store := promotion.NewRedisStore(client, "checkout")
-	beat := func(v promotion.Version) {
+	heartbeat := func(v promotion.Version) {
 		tell(t, store, promotion.Instance{ID: "a", Policies: map[string]promotion.Applied{"writes": {Version: v, Fingerprint: "e"}}})
 	}
 	if err := promotion.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
-	beat(promotion.Version{Term: 1, Seq: 1})
+	heartbeat(promotion.Version{Term: 1, Seq: 1})
 	silence(t, server, "a", time.Minute)
 
 	said, talk := io.Pipe()
@@ -362,7 +363,7 @@ func TestRollbackWaitsForInstancesThatCouldNotReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beat(states[0].Version)
+	heartbeat(states[0].Version)
 	rest, err := io.ReadAll(said)
 	if got := <-status; err != nil || got != exitOK || !strings.Contains(out.String(), "1/1 applied") || len(rest) > 0 {
 		t.Errorf("status %d, %v:\n%s%s", got, err, &out, rest)

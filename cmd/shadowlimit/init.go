@@ -16,15 +16,17 @@ import (
 )
 
 const initDescription = `Writes a policy file with one policy, and its tests beside it, from a few flags: which
-requests, by what key, today's limiter (--from) and tomorrow's (--to; without it the
-policy is a plain limiter). Both files are commented, and pass validate and test as
-they are. A file that exists is never overwritten: exit status 3.
+requests, by what key, today's limiter (--from, or none if there is no limit yet) and
+tomorrow's (--to; without it the policy is a plain limiter). Both files are commented,
+and pass validate and test as they are. A file that exists is never overwritten: exit
+status 3.
 
 Limiters are written as name:REQUESTS/WINDOW[:burst=N][:OPTION...], as for replay.
 
 Examples, from the folder of the repository:
   shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m \
       --to token_bucket:100/1m:burst=20
+  shadowlimit init "$(mktemp -d)/first.yaml" --from none --to token_bucket:100/1m:burst=20
   shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' \
       --from fixed_window:100/1m`
 
@@ -35,7 +37,7 @@ func initCommand(std streams) *cli.Command {
 		ArgsUsage:   "FILE",
 		Description: initDescription,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "from", Usage: "today's `LIMITER`, such as fixed_window:100/1m (required)"},
+			&cli.StringFlag{Name: "from", Usage: "today's `LIMITER`, such as fixed_window:100/1m, or none (required)"},
 			&cli.StringFlag{Name: "to", Usage: "tomorrow's `LIMITER`, such as token_bucket:100/1m:burst=20"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the file, its namespace in Redis (default: from FILE)"},
 			&cli.StringFlag{Name: "policy", Value: "per-client", Usage: "`NAME` of the policy"},
@@ -98,7 +100,7 @@ func nameOf(file string) string {
 
 func starterOf(c *cli.Context) (*starter, error) {
 	if !c.IsSet("from") {
-		return nil, usagef("such as --from fixed_window:100/1m", "init needs --from, today's limiter")
+		return nil, usagef("such as --from fixed_window:100/1m, or --from none", "init needs --from, today's limiter")
 	}
 	s := &starter{
 		file: c.Args().First(), name: c.String("name"), policy: c.String("policy"), route: c.String("route"), methods: c.StringSlice("method"),
@@ -111,6 +113,9 @@ func starterOf(c *cli.Context) (*starter, error) {
 		side, err := parseSide(flag, c.String(flag))
 		if err != nil {
 			return nil, err
+		}
+		if !side.Present() && !c.IsSet("to") {
+			return nil, usagef("such as --to token_bucket:100/1m:burst=20", "--from none needs --to, the first limit")
 		}
 		s.sides = append(s.sides, side)
 		s.roles = append(s.roles, algorithms.Role(role))

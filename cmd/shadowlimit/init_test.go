@@ -13,6 +13,7 @@ func TestInitWritesAPair(t *testing.T) {
 		{"--from", "fixed_window:100/1m"},
 		{"--from", "fixed_window:100/1m", "--to", "token_bucket:100/1m:burst=20"},
 		{"--from", "fixed_window:100/1m", "--to", "fixed_window:200/1m"},
+		{"--from", "none", "--to", "token_bucket:100/1m:burst=20", "--method", "POST"},
 		{"--from", "sliding_window_counter:3/1m", "--to", "sliding_window_log:5/1m"},
 		{"--from", "fixed_window:1000/7d", "--to", "token_bucket:10/1s:burst=20"},
 		{"--from", "leaky_bucket:20/1s:burst=5", "--to", "gcra:20/1s", "--method", "POST", "--method", "PUT"},
@@ -53,6 +54,14 @@ func TestInitRefuses(t *testing.T) {
 		{
 			name: "no folder", args: []string{"init", "/nowhere/x.yaml", "--from", "fixed_window:1/1m"}, status: exitUsage,
 			talk: []string{"/nowhere: no such file"},
+		},
+		{
+			name: "none alone", args: []string{"init", other, "--from", "none"}, status: exitUsage,
+			talk: []string{"--from none needs --to"},
+		},
+		{
+			name: "none after", args: []string{"init", other, "--from", "gcra:1/1m", "--to", "none"}, status: exitUsage,
+			talk: []string{"only today's limiter, of --from, can be none"},
 		},
 		{name: "no limiter", args: []string{"init", other}, status: exitUsage, talk: []string{"init needs --from"}},
 		{name: "no file", args: []string{"init", "--from", "fixed_window:1/1m"}, status: exitUsage, talk: []string{"init needs one file"}},

@@ -25,6 +25,7 @@ policies:
     when: request.method == "GET"
     key: [request.user, request.route]
     authoritative: { algorithm: leaky_bucket, limit: 60, window: 1m, burst: 3 }
+generation: 1
 `
 
 // brokenFile has four problems.

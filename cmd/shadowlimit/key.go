@@ -108,7 +108,7 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 // announced reports whether a policy is the announced one as far as placing its keys goes. The
 // expressions are not announced, so these may differ all the same.
 func announced(p *policies.Policy, spec *promotion.Spec) bool {
-	return p.Epoch() == spec.Fingerprint && p.DeclaresFirst() == spec.First
+	return p.Fingerprint() == spec.Fingerprint && p.DeclaresFirst() == spec.First
 }
 
 // keyReport is the contract of key -o json.

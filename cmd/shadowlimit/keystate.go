@@ -73,6 +73,8 @@ func (f *fleet) stateOf(ctx context.Context, p *policies.Policy, key string) (*k
 func lookedAt(side *policies.Side) (asked algorithms.Side, unknown string) {
 	limit, constant := side.Constant()
 	switch {
+	case side.None():
+		return asked, "it allows every request"
 	case side.Foreign():
 		return asked, "a limiter of the service's own, whose state is known there only"
 	case side.Sync > 0:

@@ -69,7 +69,7 @@ func TestKeyShowsWhatBothSidesHold(t *testing.T) {
 	}
 }
 
-// records are all records of keys, and their logs. The ledger and the beats change by themselves.
+// records are all records of keys, and their logs. The ledger and the heartbeats change by themselves.
 func records(server *miniredis.Miniredis) string {
 	var b strings.Builder
 	for _, key := range server.Keys() {

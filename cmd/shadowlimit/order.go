@@ -49,8 +49,8 @@ type move struct {
 	// check says what forbids the move; force may overrule it.
 	check func(*promotion.Assessment) error
 	do    func(context.Context, *task) (promotion.State, error)
-	// effect names what else the move does to clients, "" if there is nothing to say; nil says nothing.
-	effect func(*promotion.Assessment) string
+	// effect names what else the move to a state does, "" if there is nothing to say; nil says nothing.
+	effect func(*promotion.Assessment, promotion.State) string
 }
 
 // task is an order with everything that it is carried out by.
@@ -155,7 +155,7 @@ func (m move) carryOut(t *task, std streams) error {
 	}
 	effect := ""
 	if m.effect != nil {
-		effect = m.effect(t.assessment)
+		effect = m.effect(t.assessment, next)
 	}
 	if effect != "" {
 		fmt.Fprintln(std.err, t.policy()+": "+effect)
@@ -248,7 +248,7 @@ func noteEarlierMove(t *task, s promotion.State, std streams) bool {
 func showPlan(t *task, next promotion.State, out io.Writer) error {
 	plan := map[string]any{
 		"policy": t.policy(), "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent,
-		"hold": next.Hold, "term": next.Term, "seq": next.Seq,
+		"hold": next.Hold, "term": next.Term, "seq": next.Seq, "fingerprint": next.Fingerprint, "generation": next.Generation,
 	}
 	return t.fleet.format.print(out, plan, func(out io.Writer) error {
 		_, err := fmt.Fprintf(out, "would move %s from %s to %s, version %s\n",

@@ -16,12 +16,16 @@ import (
 
 // outcome is the report of the commands that change a stage.
 type outcome struct {
-	Policy  string   `json:"policy"`
-	Stage   string   `json:"stage"`
-	Percent float64  `json:"percent"`
-	Hold    bool     `json:"hold"`
-	Term    int64    `json:"term"`
-	Seq     int64    `json:"seq"`
+	Policy  string  `json:"policy"`
+	Stage   string  `json:"stage"`
+	Percent float64 `json:"percent"`
+	Hold    bool    `json:"hold"`
+	Term    int64   `json:"term"`
+	Seq     int64   `json:"seq"`
+
+	Fingerprint string `json:"fingerprint"`
+	Generation  int64  `json:"generation"`
+
 	Applied []string `json:"applied"` // live instances of its fingerprint that have applied the state
 	Missing []string `json:"missing"` // live instances that have not
 	Silent  []string `json:"silent"`  // instances without a recent report: gone, or cut off
@@ -178,6 +182,7 @@ func (o *outcome) sort(live, silent []promotion.Instance, stored promotion.Versi
 func (o *outcome) write(out io.Writer, format format) error {
 	s := o.state
 	o.Stage, o.Percent, o.Hold = string(s.Stage), s.Percent, s.Hold
+	o.Fingerprint, o.Generation = s.Fingerprint, s.Generation
 	o.Term, o.Seq = s.Term, s.Seq
 	return format.print(out, o, o.writeText)
 }

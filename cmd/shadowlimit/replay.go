@@ -77,7 +77,7 @@ Examples, from the folder of the repository:
 func replayCommand(std streams) *cli.Command {
 	flags := slices.Concat(under(aboutLimiters,
 		&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
-		&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
+		&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's, or none"},
 		&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
 		&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
 		&cli.StringFlag{Name: "policy", Usage: "replay only the policy of this `NAME` of the file"},

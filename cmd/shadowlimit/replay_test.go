@@ -99,6 +99,43 @@ func TestReplayInRedisIsTheSame(t *testing.T) {
 	}
 }
 
+// A first limit newly denies some of all requests, by flags as by a policy file. Nothing can be newly allowed.
+func TestReplayOfAFirstLimit(t *testing.T) {
+	line := func(us int) string { return fmt.Sprintf(`{"t_us":%d,"ip":"192.0.2.1"}`, us) + "\n" }
+	log := write(t, "access.jsonl", []byte(line(1000)+line(1001)+line(1002)+line(1003)))
+	file := write(t, "p.yaml", []byte("version: 1\nname: a\npolicies:\n  - {name: p, key: request.ip, authoritative: none, "+
+		"candidate: {algorithm: fixed_window, limit: 1, window: 10s}}\n"))
+
+	for _, flags := range [][]string{
+		{"--from", "none", "--to", "fixed_window:1/10s", "--key-field", "ip"},
+		{"--from", "none", "--to", "fixed_window:1/10s", "--key", "request.ip"},
+		{"--config", file},
+	} {
+		status, out, talk := shell(t, "", append([]string{"replay", "-o", "json", log}, flags...)...)
+		if status != exitOK {
+			t.Errorf("%q: status %d\n%s", flags, status, talk)
+			continue
+		}
+		var got struct {
+			Policies []struct {
+				policyJSON
+				Authoritative string
+				Ratios        map[string]*float64
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		p := got.Policies[0]
+		if p.Authoritative != "none" || p.Comparisons != 4 || p.AgreeAllow != 1 || p.NewlyDenied != 3 {
+			t.Errorf("%q: %+v", flags, p)
+		}
+		if r := p.Ratios; *r["newly_denied"] != 0.75 || r["newly_allowed"] != nil || r["extra_load"] != nil {
+			t.Errorf("%q: %s", flags, out)
+		}
+	}
+}
+
 func TestReplayReadsStandardInputAndManyFiles(t *testing.T) {
 	line := func(second int) string { return fmt.Sprintf(`{"t_s":%d,"key":"a"}`, second) + "\n" }
 	later := write(t, "later.jsonl", []byte(line(10)+line(10)))

@@ -34,7 +34,9 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
       --wait --timeout 1h   # through an outage of Redis`
 
 func rollbackCommand(std streams) *cli.Command {
-	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std), effect: status.StoreUnreachable}
+	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std), effect: func(a *promotion.Assessment, _ promotion.State) string {
+		return status.StoreUnreachable(a)
+	}}
 	return &cli.Command{
 		Name:        "rollback",
 		Usage:       "return a policy to its authoritative side at once",

@@ -11,8 +11,19 @@ import (
 
 const shortFormHint = "write name:REQUESTS/WINDOW[:burst=N], such as fixed_window:60/1m or token_bucket:60/1m:burst=20"
 
-// parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N].
+// noLimit is the authoritative of --from where there is no limit today.
+const noLimit = "none"
+
+// parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N]. For an authoritative that is none it returns
+// no side.
 func parseSide(flag, s string) (algorithms.Side, error) {
+	switch {
+	case s == noLimit && flag == "from":
+		return algorithms.Side{}, nil
+	case s == noLimit:
+		return algorithms.Side{}, usagef(shortFormHint, "--%s none: only today's limiter, of --from, can be none", flag)
+	}
+
 	side, err := splitSide(s)
 	if err == nil {
 		err = side.Algorithm.Validate(side.Limit)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/importer"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -54,6 +55,7 @@ func (s *starter) policyText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# By shadowlimit init. docs/policies.md explains each field; shadowlimit validate checks the file.\nversion: 1\n")
 	fmt.Fprintf(&b, "name: %s   # namespace in Redis, in metrics and for the commands\n", quotedYAML(s.name))
+	b.WriteString(importer.Generation)
 	b.WriteString("retry_jitter: 20%   # Retry-After is up to so much longer than the exact wait: a crowd does not return at once\n" +
 		"policies:\n")
 	fmt.Fprintf(&b, "  - name: %s\n", quotedYAML(s.policy))
@@ -65,6 +67,12 @@ func (s *starter) policyText() string {
 	notes := map[algorithms.Role]string{
 		algorithms.Authoritative: "Today's limiter, which decides until the candidate is promoted.",
 		algorithms.Candidate:     "Tomorrow's limiter. It is evaluated beside today's and changes no answer in shadow.",
+	}
+	if !s.sides[0].Present() {
+		notes = map[algorithms.Role]string{
+			algorithms.Authoritative: "There is no limit today: every request is allowed until the candidate is promoted.",
+			algorithms.Candidate:     "The first limit. It denies nobody in shadow, and shows whom it would.",
+		}
 	}
 	for i, side := range s.sides {
 		fmt.Fprintf(&b, "    # %s\n    %s: %s\n", notes[s.roles[i]], s.roles[i], sideYAML(side, s.idOf(i)))
@@ -78,7 +86,7 @@ func (s *starter) policyText() string {
 
 // idOf returns the id of a side, "" where its algorithm names its state: two sides of one algorithm would share one.
 func (s *starter) idOf(i int) string {
-	if s.roles[i] == algorithms.Candidate && s.sides[0].Algorithm.Name() == s.sides[i].Algorithm.Name() {
+	if s.roles[i] == algorithms.Candidate && s.sides[0].Present() && s.sides[0].Algorithm.Name() == s.sides[i].Algorithm.Name() {
 		return idOfCandidate
 	}
 	return ""
@@ -89,6 +97,9 @@ const idOfCandidate = "next"
 
 // sideYAML writes a side as a policy file has it.
 func sideYAML(side algorithms.Side, id string) string {
+	if !side.Present() {
+		return noLimit
+	}
 	l := side.Limit
 	text := "{ "
 	if id != "" {
@@ -176,9 +187,11 @@ const mostAtOnce = 10_000
 
 // writeSequence writes how many requests of a new client pass at one instant: each limiter admits its capacity, and no more.
 func (s *starter) writeSequence(b *strings.Builder, request string) {
-	capacities := make([]int64, len(s.sides))
-	for i, side := range s.sides {
-		capacities[i] = side.Limit.Capacity()
+	var capacities []int64
+	for _, side := range s.sides {
+		if side.Present() {
+			capacities = append(capacities, side.Limit.Capacity())
+		}
 	}
 	steps := slices.Compact(slices.Sorted(slices.Values(capacities)))
 	if steps[len(steps)-1] > mostAtOnce {
@@ -192,9 +205,9 @@ func (s *starter) writeSequence(b *strings.Builder, request string) {
 			continue // a limit of 0
 		}
 		fmt.Fprintf(b, "      - { at: 0s, repeat: %d, request: %s", until-before, request)
-		for i, capacity := range capacities {
+		for i, side := range s.sides {
 			answer := "allow"
-			if capacity < until {
+			if side.Present() && side.Limit.Capacity() < until {
 				answer = "deny"
 			}
 			fmt.Fprintf(b, ", %s: %s", s.roles[i], answer)

@@ -122,7 +122,7 @@ func (r *validateReport) writeText(out io.Writer) error {
 
 	fmt.Fprintf(out, "%s: valid, %s for %s\n", r.File, countedPolicies(len(r.set.Policies)), r.set.Name)
 	for _, p := range r.set.Policies {
-		fmt.Fprintf(out, "  %s, fingerprint %s\n", humanize.Visible(p.Name), p.Epoch())
+		fmt.Fprintf(out, "  %s, fingerprint %s\n", humanize.Visible(p.Name), p.Fingerprint())
 		for role, side := range p.Sides {
 			if side == nil {
 				continue

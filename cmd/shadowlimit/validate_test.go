@@ -157,7 +157,7 @@ func TestValidate(t *testing.T) {
 
 	bad := write(t, "bad.yaml", []byte(strings.Replace(fleetFile, "limit: 1,", "limits: 1,", 1)))
 	status, out, talk = shell(t, "", "validate", bad)
-	missing := firstMissing(out+talk, []string{bad + ":8:35: candidate ", `"limits": did you mean limit?`, "1 problem"})
+	missing := firstMissing(out+talk, []string{bad + ":9:35: candidate ", `"limits": did you mean limit?`, "1 problem"})
 	if status != 1 || missing != "" {
 		t.Errorf("status %d, no %q: %s%s", status, missing, out, talk)
 	}
@@ -165,7 +165,7 @@ func TestValidate(t *testing.T) {
 	status, out, _ = shell(t, "", "validate", bad, "-o", "json")
 	var report validateReport
 	decoded(t, out, &report)
-	if status != 1 || report.Valid || report.File != bad || len(report.Problems) != 1 || report.Problems[0].Line != 8 {
+	if status != 1 || report.Valid || report.File != bad || len(report.Problems) != 1 || report.Problems[0].Line != 9 {
 		t.Errorf("status %d: %s", status, out)
 	}
 }

@@ -22,7 +22,7 @@ type cell struct {
 const (
 	// slotOf is the time of a slot, and of a look at the evidence.
 	slotOf = 5 * time.Second
-	// evidenceOf is how many slots a look sees, and heardAfter how many slots later its level holds: beats and counts take that long.
+	// evidenceOf is how many slots a look sees, and heardAfter how many slots later its level holds: heartbeats and counts take that long.
 	seenSlots  = 2
 	heardAfter = 1
 )

@@ -25,7 +25,7 @@ type Rule struct {
 }
 
 const (
-	// LeastEvery is the least value of Rule.Every: a beat, a count and the time of a sketch are 17 s.
+	// LeastEvery is the least value of Rule.Every: a heartbeat, a count and the time of a sketch are 17 s.
 	LeastEvery = 20 * time.Second
 	// MostEvery is the largest value of Rule.Every.
 	MostEvery = time.Hour

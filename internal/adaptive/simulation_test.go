@@ -64,7 +64,7 @@ func (w *world) play() course {
 			offered, admitted, failures = offered+asks, admitted+admits, failures+lost
 		}
 
-		// The teller counts every 5 s, and each beat is of the 10 s up to 2 s before.
+		// The leader counts every 5 s, and each heartbeat is of the 10 s up to 2 s before.
 		if second%5 > 0 || second < 15 {
 			continue
 		}

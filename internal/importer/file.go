@@ -95,11 +95,14 @@ func scalar(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
+// Generation is the line of a new policy file that says how its number is filled.
+const Generation = "generation: 1   # grows with each release: let CI write its build number, or git log -1 --format=%ct\n"
+
 // write returns the policy file. lines says of each policy on which line it begins.
 func (in *Import) write() (text string, lines []int) {
 	var b strings.Builder
 	in.writeHead(&b)
-	fmt.Fprintf(&b, "version: 1\nname: %s\n", scalar(validName(in.name)))
+	fmt.Fprintf(&b, "version: 1\nname: %s\n%s", scalar(validName(in.name)), Generation)
 	if len(in.variables) > 0 {
 		b.WriteString("variables:\n")
 	}

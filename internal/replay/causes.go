@@ -14,7 +14,7 @@ type causes struct {
 
 // note counts a difference, newly denied or newly allowed.
 func (cs *causes) note(key uint32, c *algorithms.Charge, o *[2]algorithms.Observation, outcome divergence.Outcome) {
-	setting := divergence.Setting{Cost: c.Cost}
+	setting := divergence.Setting{Cost: c.Cost, First: !c.Sides[algorithms.Authoritative].Present()}
 	for role, side := range c.Sides {
 		setting.Limits[role], setting.Shapes[role] = side.Limit, algorithms.TraitsOf(side.Algorithm).Shape
 	}

@@ -149,6 +149,9 @@ func (r *run) report() *Report {
 func (r *run) summary() status.Summary {
 	s := status.Summarize(r.total)
 	s.Keys = int64(len(r.events.keys))
+	if r.first {
+		s.Ratios.ExtraLoad = nil
+	}
 
 	losers, winners := r.harmed((*keyTally).losses), r.harmed((*keyTally).gains)
 	s.KeysNewlyDenied, s.KeysNewlyAllowed = int64(len(losers)), int64(len(winners))
@@ -161,4 +164,9 @@ func (r *run) describe(role algorithms.Role) string {
 	return cmp.Or(r.cfg.Texts[role], shortForm(r.cfg.Sides[role]))
 }
 
-func shortForm(s algorithms.Side) string { return s.Algorithm.Name() + ":" + s.Limit.String() }
+func shortForm(s algorithms.Side) string {
+	if !s.Present() {
+		return "none"
+	}
+	return s.Algorithm.Name() + ":" + s.Limit.String()
+}

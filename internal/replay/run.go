@@ -19,8 +19,8 @@ import (
 type Config struct {
 	// Policy names the policy in the report and in the store.
 	Policy string
-	// Sides are the limiters, by role. Both are required. Limits that come with an event
-	// replace theirs.
+	// Sides are the limiters, by role. The candidate is required; an authoritative that is not there allows everything.
+	// Limits that come with an event replace theirs.
 	Sides [2]algorithms.Side
 	// Texts describe the sides in the report; "" means the short form of a side.
 	Texts [2]string
@@ -90,6 +90,7 @@ type run struct {
 	largest   int64                                   // cost
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
 	decided   []bool                                  // whether the authoritative allows, by the order of events; nil: the pair judges
+	first     bool                                    // there is no authoritative
 }
 
 type keyTally struct {
@@ -105,11 +106,15 @@ func newRun(events *Events, cfg Config) *run {
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys:   make([]keyTally, len(events.keys)),
 		causes: &causes{clients: map[uint32]*[len(divergence.AllCauses)]int64{}},
+		first:  !cfg.Sides[algorithms.Authoritative].Present(),
 	}
 
 	// The charges of a batch are used again for the next one; policy and sides stay.
 	for i := range r.charges {
 		r.charges[i] = algorithms.Charge{Policy: cfg.Policy, Sides: cfg.Sides}
+		if r.first {
+			r.charges[i].Enforced = algorithms.Candidate // a pair judges that side first
+		}
 	}
 
 	// Without a writer for decisions no key is encoded, and count makes no line.
@@ -131,8 +136,11 @@ func (r *run) judge(ctx context.Context, events []event) error {
 	}
 
 	for i, e := range events {
-		if r.decided != nil {
+		switch {
+		case r.decided != nil:
 			r.into[i][algorithms.Authoritative] = algorithms.Observation{Decision: algorithms.Decision{Allowed: r.decided[e.order]}}
+		case r.first:
+			r.into[i][algorithms.Authoritative] = algorithms.Observation{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 		}
 		if err := r.count(e, &charges[i], &r.into[i]); err != nil {
 			return err
@@ -293,7 +301,7 @@ func (r *run) assess(p *PolicyReport) {
 
 // evidence is what the log shows. An instance counts as live while the log has lines.
 func (r *run) evidence() gate.Evidence {
-	e := gate.Evidence{Live: 1}
+	e := gate.Evidence{Live: 1, Sides: gate.Sides{First: r.first}}
 	if len(r.cfg.Steps) > 0 {
 		e.Step = r.cfg.Steps[0]
 	}

@@ -85,6 +85,7 @@ func (s *sweep) runOf(role algorithms.Role) *run {
 	cfg.Sides[role.Other()] = algorithms.Side{}
 	cfg.Pair = algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
 	r := newRun(s.events, cfg)
+	r.first = !s.cfg.Sides[algorithms.Authoritative].Present()
 	for i := range r.charges {
 		r.charges[i].Enforced = role
 	}
@@ -96,6 +97,12 @@ func (s *sweep) decide(ctx context.Context) ([]bool, error) {
 	r := s.runOf(algorithms.Authoritative)
 	s.cfg.Live = r.live()
 	allowed := make([]bool, s.events.Len())
+	if r.first {
+		for i := range allowed {
+			allowed[i] = true
+		}
+		return allowed, nil
+	}
 	for events := range s.events.list.batches() {
 		if err := r.cfg.Pair.Evaluate(ctx, r.fill(events), r.into); err != nil {
 			return nil, fmt.Errorf("replay: %w", err)

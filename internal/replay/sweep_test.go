@@ -45,6 +45,9 @@ func drawSweep(t *rapid.T) (*replay.Events, replay.Config) {
 	cfg := replay.Config{Policy: "p", Sides: [2]algorithms.Side{
 		{ID: "from", Algorithm: from, Limit: limitOf("limit", from)}, {ID: "to", Algorithm: to, Limit: limitOf("other", to)},
 	}}
+	if rapid.IntRange(0, 4).Draw(t, "a first limit") == 0 {
+		cfg.Sides[0] = algorithms.Side{}
+	}
 	if rapid.Bool().Draw(t, "protected") {
 		cfg.Gate.Protect = []string{"key 3"}
 	}

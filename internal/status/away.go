@@ -31,7 +31,7 @@ func StoreUnreachable(a *promotion.Assessment) string {
 
 	stage := a.State.Stage
 	switch {
-	case stage == promotion.Completed && len(candidateAway) > 0:
+	case (stage == promotion.Completed || standsAlone(a)) && len(candidateAway) > 0:
 		return awayFrom(a, algorithms.Candidate, candidateAway) + awayNow(rule)
 	case len(away) == 0:
 		return ""
@@ -48,11 +48,19 @@ func StoreUnreachable(a *promotion.Assessment) string {
 // answers, or neither side does.
 func FallbackActive(a *promotion.Assessment) string {
 	away := a.CandidateAway()
-	if len(away) == 0 || len(a.Away()) > 0 || a.State.Stage != promotion.Canary && a.State.Stage != promotion.Promoted {
+	if len(away) == 0 || len(a.Away()) > 0 || !exposed(a) || standsAlone(a) {
 		return ""
 	}
 	return awayFrom(a, algorithms.Candidate, away) + "; the authoritative decides there in its place"
 }
+
+// exposed reports whether the candidate decides for some keys, and something else for others or after a rollback.
+func exposed(a *promotion.Assessment) bool {
+	return a.State.Stage == promotion.Canary || a.State.Stage == promotion.Promoted
+}
+
+// standsAlone reports whether an enforced candidate has no authoritative to stand in for it: it is a first limit.
+func standsAlone(a *promotion.Assessment) bool { return a.Spec.FirstLimit && exposed(a) }
 
 // NoHeartbeats says that no instance has sent a heartbeat recently, although their Redis answers; "" if one has, or none is known. That
 // Redis may refuse their writes: then every limit fails, and nothing else in a report shows it.
@@ -119,6 +127,9 @@ func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) stri
 
 // ColdRollback says what a rollback of a completed policy would do.
 func ColdRollback(a *promotion.Assessment) string {
+	if a.Spec.FirstLimit {
+		return "there is no authoritative: no request is limited after a rollback"
+	}
 	const cold = "the authoritative is cold: no request has been charged to it since the migration was completed, " +
 		"so every client starts with a fresh budget"
 	if !a.Unasked() {

@@ -55,6 +55,22 @@ func TestFallbackIsShown(t *testing.T) {
 	}
 }
 
+// Nothing stands in for a first limit: its policy's rule decides while its store is away, and nobody is harmed in shadow.
+func TestNothingStandsInForAFirstLimit(t *testing.T) {
+	for stage, want := range map[promotion.Stage]string{
+		promotion.Canary: "own Redis.*candidate.* deny", promotion.Promoted: "own Redis.*candidate.* deny", promotion.Shadow: "",
+	} {
+		a := assessed(stage, func(a *promotion.Assessment) {
+			own(a, promotion.FailDeny)
+			a.Spec.FirstLimit, a.Spec.AsksStore[0], a.Live[0].OwnStoreUnreachable = true, false, true
+		})
+		p := reportOf(t, a)
+		if !matches(p.StoreUnreachable, want) || p.FallbackActive != "" || a.RollbackDenies() || p.Ratios.ExtraLoad != nil {
+			t.Errorf("%s: %q, %q, a rollback denies: %t", stage, p.StoreUnreachable, p.FallbackActive, a.RollbackDenies())
+		}
+	}
+}
+
 // Where no instance sends heartbeats and Redis answers, the instances may have stopped, or every request is denied: the text is true of both.
 func TestNoHeartbeatsDoesNotComfort(t *testing.T) {
 	const of = "0 of 1 live: .* 25 s.*"

@@ -186,6 +186,9 @@ func policyOf(a *promotion.Assessment) Policy {
 		Canary:    a.Spec.Config.Canary,
 	}
 
+	if a.Spec.FirstLimit {
+		p.Ratios.ExtraLoad = nil
+	}
 	distinct := history.Distinct
 	p.Keys = distinct[divergence.KeysSeen]
 	p.KeysNewlyDenied = distinct[divergence.KeysNewlyDenied]

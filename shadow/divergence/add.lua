@@ -35,10 +35,17 @@ local live, changes, keys, keysLive = number(), number(), number(), arg()
 if (tonumber(try('GET', KEYS[1]) or 0) or 0) >= seq then return 0 end
 redis.call('SET', KEYS[1], seq, 'EX', remembered)
 
--- Changes have numbers that grow also over a loss of the last ones.
+-- Changes have numbers that grow also over a loss of the last ones. What is no change would be the last one for ever.
 local time = redis.call('TIME')
 local now = tonumber(time[1])
-local last = try('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES') or {}
+local last
+for _ = 1, 100 do
+  last = try('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES') or {}
+  local n = tonumber(last[2])
+  if not last[1] or string.match(last[1], '^%d+$') and n and n < 4503599627370496 then break end
+  try('ZREM', KEYS[2], last[1])
+  last = {}
+end
 local change = string.format('%.0f', math.max(now * 1000000 + tonumber(time[2]), (tonumber(last[2]) or 0) + 1))
 
 local slots, refused = number(), 0

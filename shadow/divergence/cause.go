@@ -55,6 +55,8 @@ type Setting struct {
 	Protected bool
 	// Apart reports that the sides share no record, so that a check can reach one of them only.
 	Apart bool
+	// First reports that there is no authoritative: the candidate is a first limit.
+	First bool
 	// Window is how long a state may depend on one check: the longer one of the sides.
 	Window time.Duration
 	// Young reports that a side lives in this process, which is younger than a window. Only
@@ -64,6 +66,10 @@ type Setting struct {
 
 // disturbs reports whether there is anything to count in a Disturbance: of sides that share a record there hardly ever is.
 func (s *Setting) disturbs(o *[2]algorithms.Observation) bool {
+	// No record of the other side can miss a check.
+	if s.First {
+		return false
+	}
 	if s.Apart || !o[0].Lost && !o[1].Lost && o[0].Status == o[1].Status {
 		return s.Apart
 	}
@@ -85,6 +91,10 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	denies, allows := algorithms.Candidate, algorithms.Authoritative
 	if outcome == NewlyAllowed {
 		denies, allows = allows, denies
+	}
+
+	if s.First {
+		return LimitValue
 	}
 
 	// All rules below compare how two sides forget, and without a shape that is not known.

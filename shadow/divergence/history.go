@@ -7,7 +7,7 @@ import (
 // Span is a stretch of time in minutes since the Unix epoch. To is not included.
 type Span struct{ From, To int64 }
 
-// History is what the fleet saw of one policy in one epoch.
+// History is what the fleet saw of one policy with one fingerprint.
 type History struct {
 	// Minutes with evaluations, in order. A minute that is missing had none, or no instance: Live tells them apart.
 	Minutes []Minute
@@ -15,7 +15,7 @@ type History struct {
 	Live []Span
 	// Hours that are not empty, in order, without their minutes.
 	Hours []Hour
-	// Distinct keys by KeyKind, of the whole epoch. It is an estimate, which Reader fills in.
+	// Distinct keys by KeyKind, of the whole time. It is an estimate, which Reader fills in.
 	Distinct [keyKinds]int64
 }
 

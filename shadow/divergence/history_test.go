@@ -14,7 +14,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-var ofPolicy = divergence.ID{Policy: "p", Epoch: "e"}
+var ofPolicy = divergence.ID{Policy: "p", Evidence: "e"}
 
 const keysOfPolicy = "shadowlimit1:{test:p}:ledger:e:"
 

@@ -36,9 +36,9 @@ type Ledger interface {
 	Top(ctx context.Context, id ID, kind KeyKind) ([]KeyCount, error)
 }
 
-// ID names a policy in one of its epochs. Package promotion adds to Epoch the instant at which the evidence began, so
+// ID names the evidence of a policy: by its fingerprint and, from package promotion, the instant at which it began, so
 // that a resumed policy does not find its old counts.
-type ID struct{ Policy, Epoch string }
+type ID struct{ Policy, Evidence string }
 
 // Batch is what one instance has counted since its last batch. Its content never changes, so it can be sent any number of times.
 type Batch struct {

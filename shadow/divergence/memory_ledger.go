@@ -13,6 +13,9 @@ import (
 // hashes, so a larger number would cost memory in proportion.
 const memoryKeys = 10_000
 
+// memoryTables bounds the IDs: a file has at most 1,000 policies, and each change of a fingerprint begins another table.
+const memoryTables = 2000
+
 // MemoryLedger is the ledger of a single instance: the table of a RedisLedger in its memory. It counts at most 10,000 distinct
 // keys of a kind.
 type MemoryLedger struct {
@@ -23,6 +26,7 @@ type MemoryLedger struct {
 
 // memoryTable has the entries of one ID. Nothing in a stored hour is changed.
 type memoryTable struct {
+	used    time.Time
 	slots   map[int64]*Slot
 	change  int64 // the last one
 	writers map[string]memoryWriter
@@ -54,12 +58,30 @@ func (l *MemoryLedger) of(id ID) *memoryTable {
 		for kind := range t.keys {
 			t.tops[kind], t.keys[kind] = newTop(topKept), map[uint64]struct{}{}
 		}
+		l.makeRoom(now)
 		l.tables[id] = t
 	}
+	t.used = now
 	maps.DeleteFunc(t.slots, func(minute int64, _ *Slot) bool { return !now.Before(gone(minute / MinutesPerHour)) })
 	maps.DeleteFunc(t.writers, func(_ string, w memoryWriter) bool { return now.Sub(w.at) >= writersLive })
 	maps.DeleteFunc(t.hours, func(hour int64, _ memoryHour) bool { return now.Unix()-hour*SecondsPerHour >= seconds(hoursLive) })
 	return t
+}
+
+// makeRoom drops the tables that have outlived their hours, and of too many the one that was not used for longest. Requires l.mu.
+func (l *MemoryLedger) makeRoom(now time.Time) {
+	maps.DeleteFunc(l.tables, func(_ ID, t *memoryTable) bool { return now.Sub(t.used) >= hoursLive })
+	if len(l.tables) < memoryTables {
+		return
+	}
+	var oldest ID
+	at := now
+	for id, t := range l.tables {
+		if !t.used.After(at) {
+			oldest, at = id, t.used
+		}
+	}
+	delete(l.tables, oldest)
 }
 
 // Add implements Ledger.

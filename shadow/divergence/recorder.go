@@ -179,7 +179,7 @@ func (r *Recorder) tick(
 	if t == nil {
 		return
 	}
-	t.count(o, outcome)
+	t.count(o, outcome, setting.First)
 	if setting.disturbs(o) && !setting.Young {
 		disturb(&t.Disturbed).count(o, outcome, setting, shifted)
 	}
@@ -211,7 +211,7 @@ func (r *Recorder) tick(
 
 // minute returns the counts of a minute and of its hour. They are valid while the stripe's lock is held.
 func (s *stripe) minute(unix int64) (*Hour, *Minute) {
-	// A late observation of a closed hour counts in the oldest open one: judges have read the closed hour for the last time.
+	// A late observation of a closed hour counts in the oldest open one: the closed hour was read for the last time.
 	unix = max(unix, s.closed)
 
 	// Requests are nearly always of the latest minute, so it comes first, and the search starts there.

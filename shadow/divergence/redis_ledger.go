@@ -27,7 +27,7 @@ var (
 )
 
 // RedisLedger is the ledger of a fleet. The keys of a policy share a hash tag and begin with
-// {name:policy}:ledger:EPOCH, behind algorithms.KeyPrefix; docs/ledger.md has them with their fields.
+// {name:policy}:ledger:EVIDENCE, behind algorithms.KeyPrefix; docs/ledger.md has them with their fields.
 type RedisLedger struct {
 	rdb  redis.UniversalClient
 	name string
@@ -44,7 +44,7 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 // key returns a key of an ID. The braces are a hash tag: all keys of a policy lie in one slot of a cluster, so that a script may
 // have them.
 func (l *RedisLedger) key(id ID, what string) string {
-	return algorithms.KeyPrefix + "{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
+	return algorithms.KeyPrefix + "{" + l.name + ":" + id.Policy + "}:ledger:" + id.Evidence + ":" + what
 }
 
 func (l *RedisLedger) slotKey(id ID, minute int64) string {
@@ -146,32 +146,33 @@ func elements(hashes []uint64) []any {
 	return list
 }
 
+// lastChange bounds the numbers of changes, which are microseconds: one beyond it is another program's, and add.lua takes it away.
+const lastChange = 1<<52 - 1
+
 // Slots implements Ledger in two round trips: what has changed, and these slots.
 func (l *RedisLedger) Slots(ctx context.Context, id ID, from, since int64) ([]Slot, int64, error) {
 	changes, err := l.rdb.ZRevRangeByScoreWithScores(ctx, l.key(id, "changes"), &redis.ZRangeBy{
-		Min: strconv.FormatInt(since, 10), Max: "+inf", Count: changesKept,
+		Min: strconv.FormatInt(since, 10), Max: strconv.FormatInt(lastChange, 10), Count: changesKept,
 	}).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("divergence: read ledger: %s: %w", l.key(id, "changes"), humanize.Discreet(err))
-	}
-	if len(changes) == 0 {
-		return nil, 0, nil
 	}
 
 	pipe := l.rdb.Pipeline()
 	var slots []Slot
 	var cmds []*redis.MapStringStringCmd
+	last := int64(0)
 	for _, c := range changes {
 		minute, err := strconv.ParseInt(c.Member.(string), 10, 64)
-		if err != nil || minute < 0 || !(c.Score >= 0 && c.Score < 1<<53) {
-			return nil, 0, fmt.Errorf("divergence: read ledger: %s: change %.40q at %v cannot be read", l.key(id, "changes"), c.Member, c.Score)
+		if err != nil || minute < 0 {
+			continue // of another program: no writer has named a slot so
 		}
+		last = max(last, int64(c.Score))
 		if minute >= from {
 			slots = append(slots, Slot{Minute: Minute{Unix: minute}, Change: int64(c.Score)})
 			cmds = append(cmds, pipe.HGetAll(ctx, l.slotKey(id, minute)))
 		}
 	}
-	last := int64(changes[0].Score)
 	if len(slots) == 0 {
 		return nil, last, nil
 	}

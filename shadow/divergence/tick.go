@@ -67,14 +67,16 @@ func (t Tick) clone() Tick {
 	return t
 }
 
-// count adds one evaluation. A request counts as slow or as failed, and never as both.
-func (t *Tick) count(o *[2]algorithms.Observation, outcome Outcome) {
+// count adds one evaluation. A request counts as slow or as failed, and never as both. Beside a first limit there is no side whose
+// answer would show that only the candidate's store fails: then on_store_failure decides, and no rollback does better.
+func (t *Tick) count(o *[2]algorithms.Observation, outcome Outcome, first bool) {
 	t.Tally[outcome]++
 
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 	switch {
 	case authoritative.Status != algorithms.Judged:
 		// Both sides may have the same trouble: it says nothing of the candidate.
+	case first && (candidate.Reason == algorithms.StoreFailed || candidate.Reason == algorithms.BreakerOpen):
 	case candidate.Status == algorithms.Judged && candidate.Took-authoritative.Took >= slowBy:
 		t.Slow++
 	case candidate.Status == algorithms.Failed,

@@ -32,7 +32,7 @@ func TestTicksCountWhatTheCandidateDoes(t *testing.T) {
 
 	for _, tt := range tests {
 		var tick Tick
-		tick.count(&tt.o, Compare(&tt.o))
+		tick.count(&tt.o, Compare(&tt.o), false)
 		if tick.Failed != tt.wantFailed || tick.Slow != tt.wantSlow {
 			t.Errorf("%s: %d failed and %d slow, want %d and %d", tt.name, tick.Failed, tick.Slow, tt.wantFailed, tt.wantSlow)
 		}

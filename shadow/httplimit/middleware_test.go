@@ -96,6 +96,20 @@ func TestEnforcedSideAnswers(t *testing.T) {
 }
 
 // Policies that use a route which the middleware does not know never match: without a warning that would be silent.
+// A limiter that does not exist has no fields: in shadow a response looks as before.
+func TestFirstLimitHasNoFields(t *testing.T) {
+	text := strings.Replace(file, "{ algorithm: fixed_window_anchored, limit: 2, window: 1m }", "none", 1)
+	for _, style := range []httplimit.Fields{httplimit.FieldsDraft08, httplimit.FieldsDraft06, httplimit.FieldsLegacy} {
+		h := httplimit.New(harness(t, text), httplimit.Config{Fields: style})(items())
+		for range 3 {
+			r := get(h, "/items/1", "192.0.2.1")
+			if r.StatusCode != 200 || len(r.Header) != 1 { // Content-Type
+				t.Errorf("status %d, %v", r.StatusCode, r.Header)
+			}
+		}
+	}
+}
+
 func TestUnknownRoutesAreLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { items().ServeHTTP(w, r) })

@@ -9,7 +9,7 @@ import (
 
 // sides says what can disturb the time of a policy.
 func (s *Spec) sides() gate.Sides {
-	return gate.Sides{Apart: s.Apart, Window: s.Window, Copied: s.Copied, Stores: [2]string{s.Store, s.CandidateStore}}
+	return gate.Sides{Apart: s.Apart, Window: s.Window, Copied: s.Copied, Stores: [2]string{s.Store, s.CandidateStore}, First: s.FirstLimit}
 }
 
 // unheard returns the earliest last write of the instances that have written nothing for a minute, the zero time if there is

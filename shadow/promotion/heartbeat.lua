@@ -2,7 +2,7 @@
 --
 -- KEYS  1 when instances were heard, a sorted set   2 what they say of themselves, a hash   3 the lease
 --       4 the number of changes   5 states, a hash   6 announced policies, a hash   7 levels, a text
--- ARGV  1 id, or '' to ask only   2 'beat', 'lead' or 'leave'   3 what it says of itself, or '' to leave that
+-- ARGV  1 id, or '' to ask only   2 'heartbeat', 'lead' or 'leave'   3 what it says of itself, or '' to leave that
 --       4 how long the lease lasts, ms   5 number of changes that it knows   6 how long instances count as live, ms
 --       7 how long until they are forgotten, ms   8 number of policies, then their names
 --       then for each announced policy: its name and its text
@@ -59,6 +59,13 @@ elseif id ~= '' then
       for _, gone in ipairs(read('ZRANGEBYSCORE', KEYS[1], ends[1], ends[2], 'LIMIT', 0, 100) or {}) do
         write('ZREM', KEYS[1], gone)
         write('HDEL', KEYS[2], gone)
+      end
+    end
+
+    -- One that says something of itself and is not heard would stay for ever. If it lives, it says so again.
+    if (read('HLEN', KEYS[2]) or 0) > (read('ZCARD', KEYS[1]) or 0) then
+      for _, unheard in ipairs(read('HKEYS', KEYS[2])) do
+        if not read('ZSCORE', KEYS[1], unheard) then write('HDEL', KEYS[2], unheard) end
       end
     end
   end

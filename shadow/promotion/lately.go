@@ -13,8 +13,8 @@ const (
 	lookEvery = time.Minute
 )
 
-// looks are what a reader has seen of the protected keys in the last minutes. A judge that has just begun has none, and
-// judges by hours until it has some.
+// looks are what a reader has seen of the protected keys in the last minutes. A leader that has just begun has none, and
+// goes by hours until it has some.
 type looks []look
 
 type look struct {

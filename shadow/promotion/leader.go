@@ -19,6 +19,9 @@ const (
 	// detailsEvery is how often the details of an assessment are published: they grow with the history,
 	// and are of hours and days.
 	detailsEvery = time.Minute
+	// publishIn is the part of a turn that is kept for publishing: what was found must be heard of also where a slow ledger has
+	// taken all the time.
+	publishIn = 2 * time.Second
 )
 
 // Next is a fingerprint that takes over at an instant, by the store's clock, if all stays as it is.
@@ -78,24 +81,30 @@ func (l *Leader) Turn(ctx context.Context) (t Turn, err error) {
 		l.leads, l.levels, l.detail = true, t.Levels, time.Time{}
 	}
 
-	f, err := l.store.Fleet(ctx)
+	work := ctx
+	if end, bounded := ctx.Deadline(); bounded {
+		var cancel context.CancelFunc
+		work, cancel = context.WithDeadline(ctx, end.Add(-min(publishIn, time.Until(end)/4)))
+		defer cancel()
+	}
+	f, err := l.store.Fleet(work)
 	if err != nil {
 		return t, err
 	}
-	next, moves, failed := l.look(ctx, &f)
+	next, moves, failed := l.look(work, &f)
 	t.Moves = moves
 	live, _ := f.With("")
 	l.levels = levelsOf(l.levels, live, f.Now)
 
 	// A stage that does harm is left before others are evaluated.
 	found := Findings{At: f.Now, By: l.id, Levels: l.levels}
-	moves, err = l.controller.CheckTriggers(ctx)
+	moves, err = l.controller.CheckTriggers(work)
 	t.Moves, failed = append(t.Moves, moves...), errors.Join(failed, err)
 	if l.evaluated.IsZero() || time.Since(l.evaluated) >= EvaluateEvery-LeadEvery/2 {
-		t.List, moves, err = l.controller.Step(ctx)
+		t.List, moves, err = l.controller.Step(work)
 		t.Moves, failed = append(t.Moves, moves...), errors.Join(failed, err)
 		l.evaluated, t.Evaluated = time.Now(), err == nil
-		found.Policies = l.publish(ctx, t.List, next)
+		found.Policies = l.publish(work, t.List, next)
 	}
 	if len(found.Policies) == 0 && found.Levels == nil {
 		return t, failed

@@ -33,10 +33,10 @@ type modelInstance struct {
 
 // modelRedis is what a failover takes back.
 type modelRedis struct {
-	state  State
-	beats  [places]member
-	leader int // 1 + its place; 0: nobody has the lease
-	lease  int // rounds since it was extended
+	state      State
+	heartbeats [places]member
+	leader     int // 1 + its place; 0: nobody has the lease
+	lease      int // rounds since it was extended
 }
 
 // world is a state of the model, and what its checks have to remember.
@@ -114,8 +114,8 @@ func (w *world) key() string {
 	redis := func(r *modelRedis) {
 		state(&r.state)
 		number(int64(r.leader), int64(min(r.lease, 3)))
-		for i := range r.beats {
-			m := &r.beats[i]
+		for i := range r.heartbeats {
+			m := &r.heartbeats[i]
 			flags(m.idle)
 			number(int64(bit(m.fingerprint)), m.generation)
 			age(m.at)
@@ -155,7 +155,7 @@ func (w *world) wait(backwards bool) (found []finding) {
 			k = places - 1 - k
 		}
 		if n := &w.in[k]; n.up && !n.cut && !w.away {
-			found = append(found, w.beat(k)...)
+			found = append(found, w.heartbeat(k)...)
 		}
 	}
 	w.round++
@@ -169,8 +169,8 @@ func (w *world) wait(backwards bool) (found []finding) {
 	return found
 }
 
-// beat is what an instance does with its heartbeat.
-func (w *world) beat(i int) (found []finding) {
+// heartbeat is what an instance does with its heartbeat.
+func (w *world) heartbeat(i int) (found []finding) {
 	n, r := &w.in[i], &w.redis
 	if n.applied.Stage != "" && n.applied.Supersedes(r.state) {
 		r.state = n.applied
@@ -193,7 +193,7 @@ func (w *world) beat(i int) (found []finding) {
 	if !n.idle {
 		n.served = min(n.served+1, 4)
 	}
-	r.beats[i] = member{id: fmt.Sprint(i), fingerprint: n.fingerprint, generation: n.generation, idle: n.idle, at: w.now()}
+	r.heartbeats[i] = member{id: fmt.Sprint(i), fingerprint: n.fingerprint, generation: n.generation, idle: n.idle, at: w.now()}
 	found = w.lead(i)
 
 	if !n.applied.Supersedes(r.state) {
@@ -248,7 +248,7 @@ func (w *world) lead(i int) (found []finding) {
 	}
 
 	var members []member
-	for _, m := range r.beats {
+	for _, m := range r.heartbeats {
 		if m.id != "" && w.now().Sub(m.at) <= SilentFor {
 			members = append(members, m)
 		}
@@ -488,7 +488,7 @@ func disasters(names ...string) []act {
 			return ok
 		}, 1},
 		"mirror": {"the replica stops following", func(w *world) bool {
-			ok := w.redis.state.compare(w.mirror.state) != 0 || w.redis.beats != w.mirror.beats
+			ok := w.redis.state.compare(w.mirror.state) != 0 || w.redis.heartbeats != w.mirror.heartbeats
 			w.mirror = w.redis
 			return ok
 		}, 0},

@@ -123,6 +123,9 @@ func (s State) following(o Order, now time.Time) State {
 func (s State) rolledBack(o Order, now time.Time) State {
 	next := s.following(o, now)
 	next.Version = Version{max(s.Term+1, now.Unix()), 1}
+	if next.Term > maxNumber { // the store lies: with no term left, the safer state of the last ones wins
+		next.Version = Version{s.Term, min(s.Seq+1, maxNumber)}
+	}
 	next.Stage, next.Percent, next.Hold = RolledBack, 0, true
 	next.HeldForHealth, next.Unwell = false, nil
 	next.StageAt = now
@@ -145,8 +148,7 @@ type Press struct {
 	Term        int64  `json:"term"`
 }
 
-// Void reports whether the order is answered for good: its fingerprint was rolled back and resumed since, or
-// its migration completed in favour of a later file.
+// Void reports whether the order is answered for good: its fingerprint was rolled back and resumed since.
 func (p Press) Void(s *State) bool {
 	switch {
 	case s.Of(p.Fingerprint) == RolledBack:
@@ -154,7 +156,7 @@ func (p Press) Void(s *State) bool {
 	case s.Fingerprint == p.Fingerprint:
 		return s.Term > p.Term
 	}
-	return s.Of(p.Fingerprint) == Completed
+	return s.past(p.Fingerprint).Term > p.Term
 }
 
 // Moves reports whether there is anything to store for the order in a state.

@@ -67,7 +67,9 @@ func TestOrderOfARedButton(t *testing.T) {
 		{"rolled back and resumed since", at(2, Canary, "A"), Canary, false, Canary, true},
 		{"another one is stored", at(1, Promoted, "B"), Promoted, true, RolledBack, false},
 		{"another one is stored in a later term", at(2, Canary, "B"), Canary, true, RolledBack, false},
-		{"another one, and this was completed", at(1, Shadow, "B", Past{Fingerprint: "A", Stage: Completed}), Shadow, false, Completed, true},
+		{"another one, and this was completed", at(1, Shadow, "B", Past{Fingerprint: "A", Stage: Completed, Term: 1}), Shadow, true, RolledBack, false},
+		{"another one, and this was completed after a rollback", at(2, Shadow, "B", Past{Fingerprint: "A", Stage: Completed, Term: 2}),
+			Shadow, false, Completed, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := NewMemoryStore()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -49,4 +50,17 @@ func TestSafetyAndItsTextAgree(t *testing.T) {
 			t.Fatalf("%v and %v: by text %d, by state %d", a, b, got, want)
 		}
 	})
+}
+
+// A store that lies about the term, or about the time, leaves room for a rollback.
+func TestRollbackAtTheEndOfTheRange(t *testing.T) {
+	for _, v := range []Version{{1, 2}, {maxNumber, 3}, {maxNumber, maxNumber}} {
+		for _, now := range []time.Time{time.Unix(1e9, 0), time.Unix(maxNumber+1, 0)} {
+			s := State{Version: v, Stage: Promoted, Percent: 100, Fingerprint: "e", Since: time.Unix(1, 0)}
+			next := s.rolledBack(Order{}, now)
+			if !next.believed() || !next.Supersedes(s) {
+				t.Errorf("%s at %d is rolled back to %s", s, now.Unix(), next)
+			}
+		}
+	}
 }

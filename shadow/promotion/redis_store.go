@@ -192,7 +192,7 @@ func (s *RedisStore) History(ctx context.Context, policy string) ([]State, error
 
 // Heartbeat implements Store in one script, which may run twice.
 func (s *RedisStore) Heartbeat(ctx context.Context, h Heartbeat) (Heard, error) {
-	what, self := "beat", ""
+	what, self := "heartbeat", ""
 	switch {
 	case h.Leaves:
 		what = "leave"

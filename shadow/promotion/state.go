@@ -92,7 +92,7 @@ type State struct {
 // LedgerID names the evidence of a policy in this state. A resumption begins new
 // evidence of the same fingerprint, so the name has the beginning, too.
 func (s State) LedgerID(policy string) divergence.ID {
-	return divergence.ID{Policy: policy, Epoch: s.Fingerprint + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
+	return divergence.ID{Policy: policy, Evidence: s.Fingerprint + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
 }
 
 // counts reports whether evidence of a fingerprint, from a beginning on, is the evidence of this state.

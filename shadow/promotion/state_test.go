@@ -52,7 +52,7 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 		// Before and beside the migration no key is exposed.
 		for _, s := range []promotion.State{{Stage: promotion.RolledBack, Fingerprint: "e"}, {Stage: promotion.Promoted, Fingerprint: "other"}} {
 			if s.Enforced("e", key) != algorithms.Authoritative {
-				t.Fatalf("%+v: the candidate is enforced at %s of epoch %s", key, s, s.Fingerprint)
+				t.Fatalf("%+v: the candidate is enforced at %s of fingerprint %s", key, s, s.Fingerprint)
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Errors of a Store and of moves.
@@ -39,6 +40,8 @@ type Spec struct {
 	// First says that the policy file names keys that are in a canary from its first step. The expression
 	// stays in the file: it may name clients.
 	First bool `json:"first,omitempty"`
+	// FirstLimit reports that there is no authoritative, which then allows everything and cannot fail.
+	FirstLimit bool `json:"first_limit,omitempty"`
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
 	OnStoreFailure string `json:"on_store_failure,omitempty"`
 	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.
@@ -59,6 +62,14 @@ type Spec struct {
 	// the whole.
 	AuthoritativeRule string `json:"authoritative_rule,omitempty"`
 	CandidateRule     string `json:"candidate_rule,omitempty"`
+}
+
+// Ratios returns the ratios that the policy has. Beside a first limit nothing can be newly allowed.
+func (s *Spec) Ratios() []divergence.Ratio {
+	if s.FirstLimit {
+		return []divergence.Ratio{divergence.OfComparisons, divergence.OfAllows}
+	}
+	return divergence.AllRatios[:]
 }
 
 // Instance is what an instance says of itself.

@@ -39,3 +39,21 @@ func TestRefusedReadIsNoRollback(t *testing.T) {
 		}
 	}
 }
+
+// An entry of an instance that is not heard, as after a loss of a part of the data, goes with the next turn of a leader.
+func TestUnheardEntriesGo(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	store := promotion.NewRedisStore(client, "test")
+	const instances = "shadowlimit1:{test}:instances"
+	server.HSet(instances, "gone", "{}")
+
+	lead := promotion.Heartbeat{ID: "a", Self: &promotion.Instance{ID: "a"}, Leads: true}
+	if heard, err := store.Heartbeat(t.Context(), lead); err != nil || heard.Refused != nil || !heard.Known {
+		t.Fatal(heard, err)
+	}
+	if left, err := server.HKeys(instances); err != nil || len(left) != 1 || left[0] != "a" {
+		t.Errorf("%v, %v, want a alone", left, err)
+	}
+}

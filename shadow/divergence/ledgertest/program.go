@@ -20,7 +20,7 @@ func countsOnce(t *testing.T, l divergence.Ledger) {
 	programs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		programs++
-		w := &world{t: t, ledger: l, id: divergence.ID{Policy: fmt.Sprint("p", programs), Epoch: "e"}, now: time.Now()}
+		w := &world{t: t, ledger: l, id: divergence.ID{Policy: fmt.Sprint("p", programs), Evidence: "e"}, now: time.Now()}
 		w.sizes, w.arrived = map[string]int64{}, map[string]bool{}
 		for i := range w.leaders {
 			w.begin()

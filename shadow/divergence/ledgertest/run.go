@@ -22,7 +22,7 @@ import (
 )
 
 // id is the evidence that most laws write.
-var id = divergence.ID{Policy: "tenant-writes", Epoch: "e1"}
+var id = divergence.ID{Policy: "tenant-writes", Evidence: "e1"}
 
 // Run checks a ledger, each law as a subtest. Open must return a new and empty one for each subtest: the laws compare
 // totals, so entries of another test would count.
@@ -175,7 +175,7 @@ func apart(t *testing.T, l divergence.Ledger) {
 	flush(t, l, r, now)
 	hour := divergence.Hour{Unix: now.Unix()/3600 - 1, Live: 1}
 	err := l.Store(context.Background(), id, &hour, 1)
-	for _, other := range []divergence.ID{{Policy: id.Policy, Epoch: "e2"}, {Policy: "another", Epoch: id.Epoch}} {
+	for _, other := range []divergence.ID{{Policy: id.Policy, Evidence: "e2"}, {Policy: "another", Evidence: id.Evidence}} {
 		h := history(t, l, other, now)
 		hours, failed := l.Hours(context.Background(), other, hour.Unix, hour.Unix)
 		top, wrong := l.Top(context.Background(), other, divergence.KeysNewlyDenied)

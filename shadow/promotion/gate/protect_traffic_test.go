@@ -87,7 +87,7 @@ func (h *hourly) of(n int64) divergence.KeyTally {
 	return h[n+1]
 }
 
-// A judge looks twice a minute, and at protected keys ten minutes back besides hours.
+// The leader looks twice a minute, and at protected keys ten minutes back besides hours.
 const (
 	looksAMinute = 2
 	looksAnHour  = looksAMinute * hour

@@ -42,6 +42,8 @@ var rights = []right{
 	{command: "hexists", args: []any{"field"}},
 	{command: "hmget", args: []any{"field"}},
 	{command: "hgetall"},
+	{command: "hlen"},
+	{command: "hkeys"},
 	{command: "hdel", args: []any{"field"}},
 	{command: "zadd", args: []any{"1", "member"}, creates: true},
 	{command: "zcard"},
