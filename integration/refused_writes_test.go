@@ -49,5 +49,7 @@ func TestRefusedWritesAreSaid(t *testing.T) {
 	}
 
 	ask(t, addr, "CONFIG", "SET", "maxmemory", "0")
-	await(t, "status is calm", func() bool { return said("instances: 2 of 2 live") && !said("STORE UNREACHABLE") && !said("NO HEARTBEATS") })
+	await(t, "status is calm", func() bool {
+		return said("instances: 2 of 2 live") && !said("STORE UNREACHABLE") && !said("NO HEARTBEATS")
+	})
 }
