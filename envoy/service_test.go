@@ -191,6 +191,21 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// A limiter that does not exist has nothing to tell.
+func TestFirstLimit(t *testing.T) {
+	text := strings.Replace(edge, "{ algorithm: fixed_window, limit: 3, window: 1h }", "none", 1)
+	client := clientOf(t, envoy.New(harnessOf(t, text, still), envoy.Config{}))
+	for range 3 {
+		answer, err := client.ShouldRateLimit(t.Context(), requestOf(descriptor("user", "ann")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := shown(answer.Statuses[0]); s != "OK 0 left" || answer.OverallCode != ok || len(answer.ResponseHeadersToAdd) > 0 {
+			t.Errorf("%s, %v", s, answer.ResponseHeadersToAdd)
+		}
+	}
+}
+
 // Keys that repeat, and keys with a slash, are told apart.
 func TestKeysThatRepeat(t *testing.T) {
 	client := clientOf(t, envoy.New(harnessOf(t, edge, still), envoy.Config{}))

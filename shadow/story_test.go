@@ -68,7 +68,6 @@ type storyNode struct {
 // storyLink is the connection of a process to the store.
 type storyLink struct {
 	*story
-	by  string
 	cut bool
 }
 
@@ -210,7 +209,7 @@ func (s *story) start(name string, file int, generation int64, idle bool) error 
 	if s.node(name) != nil {
 		return fmt.Errorf("%s runs", name)
 	}
-	n := &storyNode{name: name, link: &storyLink{story: s, by: name}, file: file, generation: generation, idle: idle}
+	n := &storyNode{name: name, link: &storyLink{story: s}, file: file, generation: generation, idle: idle}
 	log := slog.New(slog.DiscardHandler)
 	button, view := newButton(RedButton{}, log), newFleetView()
 	e := newEngine("story", []*store{newMemoryStore()}, button, view, nil)
@@ -234,6 +233,12 @@ func (s *story) start(name string, file int, generation int64, idle bool) error 
 	return nil
 }
 
+func (s *story) say(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, what)
+}
+
 // serve has a process decide a request.
 func (s *story) serve(n *storyNode) {
 	if !n.idle {
@@ -248,7 +253,7 @@ func (s *story) end(n *storyNode, killed bool) error {
 	n.link.cut = n.link.cut || killed
 	s.mu.Unlock()
 	if err := n.Close(context.Background()); err != nil && !killed {
-		s.events = append(s.events, n.name+" could not say goodbye")
+		s.say(n.name + " could not say goodbye")
 	}
 	return nil
 }
@@ -384,7 +389,7 @@ func (s *story) order(verb, argument string) error {
 func (s *story) tell(out *strings.Builder) {
 	synctest.Wait()
 	s.mu.Lock()
-	primary, events := s.primary, s.events
+	primary, events, away := s.primary, s.events, s.away
 	s.events = nil
 	s.mu.Unlock()
 	for _, e := range events {
@@ -393,7 +398,7 @@ func (s *story) tell(out *strings.Builder) {
 
 	states, _ := primary.States(context.Background(), []string{storyPolicy})
 	fleet, _ := primary.Fleet(context.Background())
-	if s.away {
+	if away {
 		fmt.Fprintln(out, "the store is away")
 	} else {
 		fmt.Fprintf(out, "stored: %s\n", describeState(states[0]))
@@ -454,7 +459,7 @@ func tellStory(t *testing.T, text, dir string) string {
 		default:
 			fmt.Fprintln(&out, line)
 			if err := s.do(line); err != nil {
-				s.events = append(s.events, fmt.Sprintf("refused: %s: %s", line, err))
+				s.say(fmt.Sprintf("refused: %s: %s", line, err))
 			}
 		}
 	}

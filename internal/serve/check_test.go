@@ -54,6 +54,17 @@ func TestCheckSaysThatNoWaitHelps(t *testing.T) {
 	}
 }
 
+// A limiter that does not exist has nothing to tell.
+func TestCheckOfAFirstLimit(t *testing.T) {
+	text := strings.Replace(never, "authoritative:", "authoritative: none, candidate:", 1)
+	s := newServer(t, func(c *Config) { c.Limiter = harnessOf(t, text, still) })
+	const want = `{"allowed":true,"policy":"closed","limit":0,"remaining":null,"retry_after_us":0,"reset_after_us":0,"delay_us":0,` +
+		`"fallback":false,"headers":{}}`
+	if status, got := check(s, `{}`); status != 200 || got != want {
+		t.Errorf("%d %s", status, got)
+	}
+}
+
 // What the service says of a request goes before what the server finds out.
 func TestCheckUsesTheServicesRoute(t *testing.T) {
 	s := newServer(t, nil)
