@@ -341,6 +341,8 @@ func TestListIsALineAPolicy(t *testing.T) {
 			switch n {
 			case 97, 98:
 				away(a, promotion.FailDeny)
+			case 96:
+				a.Live[0].RedButton = true
 			case 99:
 				a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "harm"}
 			}
@@ -359,7 +361,7 @@ func TestListIsALineAPolicy(t *testing.T) {
 	if len(lines) != 102 || !strings.HasSuffix(lines[101], "status POLICY for one") {
 		t.Errorf("%d lines, want a header, 100 and a last one:\n%s", len(lines), table)
 	}
-	if !matches(flat(head), `^ALARM a-policy\S*-99: harm STORE UNREACHABLE a-policy\S*-97, a-policy\S*-98: `) || strings.Count(head, "STORE UNREACHABLE") != 1 {
+	if !matches(flat(head), `^ALARM a-policy\S*-99: harm STORE UNREACHABLE a-policy\S*-97, a-policy\S*-98: .*RED BUTTON a-policy\S*-96: pressed on i`) || strings.Count(head, "STORE UNREACHABLE") != 1 {
 		t.Errorf("above the list:\n%s", head)
 	}
 	for line := range strings.Lines(b.String()) {
