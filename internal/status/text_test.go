@@ -452,7 +452,7 @@ func TestCharts(t *testing.T) {
 }
 
 // An operator sees which keys do not come with the canary's percentage, until all keys have the candidate.
-func TestPlacedKeysAreShown(t *testing.T) {
+func TestPinnedKeysAreShown(t *testing.T) {
 	edit := func(a *promotion.Assessment) {
 		a.State.Percent = 100
 		a.Spec.First = true
@@ -461,13 +461,13 @@ func TestPlacedKeysAreShown(t *testing.T) {
 	for stage, want := range map[promotion.Stage]bool{promotion.Promoted: true, promotion.Completed: false} {
 		text := textOf(t, reportOf(t, assessed(stage, edit)))
 		if matches(text, `\n  first +keys .*canary`) != want {
-			t.Errorf("%s: shows the places: %t, want %t, in\n%s", stage, !want, want, text)
+			t.Errorf("%s: shows the pinned keys: %t, want %t, in\n%s", stage, !want, want, text)
 		}
 	}
 
 	plain := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { a.State.Percent = 100 }))
-	if plain.Placing() != "" || plain.Enforced != "candidate" {
-		t.Errorf("without places: %q, enforced %q", plain.Placing(), plain.Enforced)
+	if plain.Pinned() != "" || plain.Enforced != "candidate" {
+		t.Errorf("without pinned keys: %q, enforced %q", plain.Pinned(), plain.Enforced)
 	}
 }
 
