@@ -138,6 +138,6 @@ func (f *fleet) keep(m *migration, a *assessment) {
 		return
 	}
 	f.log.Warn("shadowlimit: the candidate does harm, and stays as it is because the mode is manual; "+
-		"unless the alarm is expected, run the command behind next in shadowlimit status",
+		"unless the alarm is expected, run the command behind next in shadowlimit status POLICY",
 		"policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm.Reason)
 }

@@ -238,6 +238,6 @@ func (m *migration) noteFingerprint(file string) {
 			"the candidate that it has completed", append(attrs, "stored", stored)...)
 	default:
 		m.progress.log.Warn("shadowlimit: the fleet has another policy file than this instance, which enforces the authoritative; "+
-			"see shadowlimit status for what it waits for", append(attrs, "stored", stored)...)
+			"see shadowlimit status POLICY for what it waits for", append(attrs, "stored", stored)...)
 	}
 }

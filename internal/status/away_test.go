@@ -30,13 +30,13 @@ func TestOwnStoreIsUnreachableUntilTheLastBreakerCloses(t *testing.T) {
 		t.Errorf("a rollback: %t, %+v", a.RollbackDenies(), steps)
 	}
 
-	// A foreign limiter has no name of a store either, and is in none.
-	foreign := assessed(promotion.Promoted, func(a *promotion.Assessment) {
+	// A custom limiter has no name of a store either, and is in none.
+	custom := assessed(promotion.Promoted, func(a *promotion.Assessment) {
 		denies(a)
 		a.Spec.AsksStore = [2]bool{}
 	})
-	if p := reportOf(t, foreign); p.StoreUnreachable != "" || foreign.RollbackDenies() {
-		t.Errorf("of a foreign limiter: %s", p.StoreUnreachable)
+	if p := reportOf(t, custom); p.StoreUnreachable != "" || custom.RollbackDenies() {
+		t.Errorf("of a custom limiter: %s", p.StoreUnreachable)
 	}
 }
 

@@ -31,8 +31,23 @@ func (p *Policy) Warnings() []Warning {
 		{"NO HEARTBEATS", p.NoHeartbeats, true},
 		{"FALLBACK ACTIVE", p.FallbackActive, false},
 		{"DATA LOST", p.DataLost, false},
+		{"RED BUTTON", p.pressedText(), false},
 	}
 	return slices.DeleteFunc(all, func(w Warning) bool { return w.Text == "" })
+}
+
+// pressedText says where a red button is pressed; "" if none is.
+func (p *Policy) pressedText() string {
+	var pressed []string
+	for i := range p.Instances {
+		if in := &p.Instances[i]; in.Live && in.RedButton {
+			pressed = append(pressed, in.ID)
+		}
+	}
+	if len(pressed) == 0 {
+		return ""
+	}
+	return "pressed on " + firstOf(pressed) + ": the authoritative is enforced there"
 }
 
 // urgency orders policies for an operator with little time.

@@ -277,9 +277,9 @@ func (p *Policy) Ended() bool {
 // Version is TERM.SEQ.
 func (p *Policy) Version() string { return promotion.Version{Term: p.Term, Seq: p.Seq}.String() }
 
-// Placing says which keys do not come to the candidate as the canary's percentage says, "" if there are none. After
+// Pinned says which keys do not come to the candidate as the canary's percentage says, "" if there are none. After
 // completion all keys have the candidate.
-func (p *Policy) Placing() string {
+func (p *Policy) Pinned() string {
 	if !p.First || p.Stage == promotion.Completed {
 		return ""
 	}

@@ -64,7 +64,7 @@ func (p *Policy) writeFacts(b *strings.Builder) {
 	writeFact(b, "candidate", p.Candidate)
 	writeFact(b, "adaptive", p.LevelText())
 	writeFact(b, "store failure", p.StoreFailure)
-	writeFact(b, "first", p.Placing())
+	writeFact(b, "first", p.Pinned())
 	writeFact(b, "last move", p.MoveText())
 	writeFact(b, "evaluated", p.EvaluatedText())
 	writeFact(b, "evidence", p.DisturbedText())

@@ -341,6 +341,8 @@ func TestListIsALineAPolicy(t *testing.T) {
 			switch n {
 			case 97, 98:
 				away(a, promotion.FailDeny)
+			case 96:
+				a.Live[0].RedButton = true
 			case 99:
 				a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "harm"}
 			}
@@ -359,7 +361,7 @@ func TestListIsALineAPolicy(t *testing.T) {
 	if len(lines) != 102 || !strings.HasSuffix(lines[101], "status POLICY for one") {
 		t.Errorf("%d lines, want a header, 100 and a last one:\n%s", len(lines), table)
 	}
-	if !matches(flat(head), `^ALARM a-policy\S*-99: harm STORE UNREACHABLE a-policy\S*-97, a-policy\S*-98: `) || strings.Count(head, "STORE UNREACHABLE") != 1 {
+	if !matches(flat(head), `^ALARM a-policy\S*-99: harm STORE UNREACHABLE a-policy\S*-97, a-policy\S*-98: .*RED BUTTON a-policy\S*-96: pressed on i`) || strings.Count(head, "STORE UNREACHABLE") != 1 {
 		t.Errorf("above the list:\n%s", head)
 	}
 	for line := range strings.Lines(b.String()) {
@@ -450,7 +452,7 @@ func TestCharts(t *testing.T) {
 }
 
 // An operator sees which keys do not come with the canary's percentage, until all keys have the candidate.
-func TestPlacedKeysAreShown(t *testing.T) {
+func TestPinnedKeysAreShown(t *testing.T) {
 	edit := func(a *promotion.Assessment) {
 		a.State.Percent = 100
 		a.Spec.First = true
@@ -459,13 +461,13 @@ func TestPlacedKeysAreShown(t *testing.T) {
 	for stage, want := range map[promotion.Stage]bool{promotion.Promoted: true, promotion.Completed: false} {
 		text := textOf(t, reportOf(t, assessed(stage, edit)))
 		if matches(text, `\n  first +keys .*canary`) != want {
-			t.Errorf("%s: shows the places: %t, want %t, in\n%s", stage, !want, want, text)
+			t.Errorf("%s: shows the pinned keys: %t, want %t, in\n%s", stage, !want, want, text)
 		}
 	}
 
 	plain := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { a.State.Percent = 100 }))
-	if plain.Placing() != "" || plain.Enforced != "candidate" {
-		t.Errorf("without places: %q, enforced %q", plain.Placing(), plain.Enforced)
+	if plain.Pinned() != "" || plain.Enforced != "candidate" {
+		t.Errorf("without pinned keys: %q, enforced %q", plain.Pinned(), plain.Enforced)
 	}
 }
 

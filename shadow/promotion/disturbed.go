@@ -40,6 +40,9 @@ func written(policy string, live []Instance) (earliest time.Time) {
 	return earliest
 }
 
+// newFor is how long after the beginning a store without data is a new one.
+const newFor = 2 * time.Minute
+
 // lostUntil returns when a window has passed since a store was found to have lost data, the zero time if it has. Instances of
 // another fingerprint mark the time, too: they displace what a side remembers.
 func lostUntil(spec Spec, e *gate.Evidence) time.Time {
@@ -48,9 +51,10 @@ func lostUntil(spec Spec, e *gate.Evidence) time.Time {
 	}
 	minutes := e.History.Minutes
 	for i := len(minutes) - 1; i >= 0; i-- {
-		until := time.Unix((minutes[i].Unix+1)*divergence.SecondsPerMinute, 0).UTC().Add(spec.Window)
+		at := time.Unix((minutes[i].Unix+1)*divergence.SecondsPerMinute, 0).UTC()
+		until := at.Add(spec.Window)
 		switch d := minutes[i].Disturbed; {
-		case !until.After(e.Now):
+		case !until.After(e.Now) || at.Before(e.Since.Add(newFor)):
 			return time.Time{}
 		case d != nil && d.Marks > 0:
 			return until

@@ -122,6 +122,7 @@ func TestLostUntil(t *testing.T) {
 		{"within the window", 59 * time.Minute, nil, true},
 		{"before", 62 * time.Minute, nil, false},
 		{"in one record", 0, func(s *Spec, _ *gate.Evidence) { s.Apart = false }, false},
+		{"a new store", 0, func(_ *Spec, e *gate.Evidence) { e.Since = now.Add(-time.Minute) }, false},
 		{"by another fingerprint", 0, func(_ *Spec, e *gate.Evidence) { e.OtherFingerprint = []string{"i"} }, false},
 	} {
 		s, e := spec, gate.Evidence{Now: now}
