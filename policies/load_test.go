@@ -62,7 +62,7 @@ const goodCandidate = "candidate: {algorithm: gcra, limit: 10, window: 1m}"
 
 // withNone is a file with one policy whose authoritative is none, with these other fields.
 func withNone(fields string) string {
-	return "version: 1\nname: a\npolicies:\n  - name: p\n    key: request.ip\n    authoritative: none\n    " + fields + "\n"
+	return "version: 1\nname: a\ngeneration: 1\npolicies:\n  - name: p\n    key: request.ip\n    authoritative: none\n    " + fields + "\n"
 }
 
 // A file may say that there is no limit today. That is part of what is compared, and charges nothing.
