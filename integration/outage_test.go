@@ -208,7 +208,7 @@ func TestRedisFromAnOldSnapshot(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(from["dir"], "dump.rdb"))
 	if err != nil {
-		t.Skip(err) // the server is in a container
+		t.Fatal(err)
 	}
 	must(t)(promotion.Rollback(t.Context(), f.store, "per-user", drillOrder))
 	for _, dir := range f.dirs {
