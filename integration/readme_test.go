@@ -194,8 +194,8 @@ func runREADMECommands(t *testing.T, dir, addr string) (ran int) {
 	}
 
 	// Other statuses than 0: the gate has hardly any evidence yet, a policy in shadow is
-	// not completed, one of a live instance is not forgotten, and watch runs until timeout ends it.
-	want := map[string]int{`promote writes --reason "two quiet days"`: 3, "complete": 3, "forget": 3, "watch": 124}
+	// not completed, one of a live instance is not forgotten, one file alone is not adopted, and watch runs until timeout ends it.
+	want := map[string]int{`promote writes --reason "two quiet days"`: 3, "complete": 3, "forget": 3, "adopt": 3, "watch": 124}
 
 	for line := range strings.Lines(readmeBlock(t, "", "export SHADOWLIMIT_REDIS")) {
 		line, _, _ = strings.Cut(line, " #")
