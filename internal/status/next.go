@@ -43,6 +43,8 @@ func next(a *promotion.Assessment) []Step {
 	case a.Alarm.Level != gate.Calm:
 	case len(a.Evidence.OtherFingerprint) > 0:
 		steps = append(steps, awaitFingerprint(a)...)
+	case len(untried(a)) > 0:
+		steps = append(steps, Step{"send a request to " + firstOf(untried(a)) + ": until then its other fingerprint takes nothing over", ""})
 	case !byVerdict(a):
 		steps = append(steps, stepsOfStage(a)...)
 	case len(pressed) == 0:
@@ -125,6 +127,17 @@ func awaitFingerprint(a *promotion.Assessment) []Step {
 		{finish + other + ", which waits while the stored one is served by " + firstOf(holders), ""},
 		{"or have the other one at once", command(a, "adopt", withReason)},
 	}
+}
+
+// untried returns the instances that alone are left, have another fingerprint than the stored one and have decided no request.
+func untried(a *promotion.Assessment) (list []string) {
+	for _, i := range a.Live {
+		if !i.Idle || i.Policies[a.Spec.Policy].Fingerprint == a.State.Fingerprint {
+			return nil
+		}
+		list = append(list, i.ID)
+	}
+	return list
 }
 
 // byVerdict reports whether the verdict decides what to do.

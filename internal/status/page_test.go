@@ -105,6 +105,7 @@ func difference(want, got []string) string {
 func goldenAssessment() promotion.Assessment {
 	return assessed(promotion.Canary, func(a *promotion.Assessment) {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now
+		a.State.Generation = 42
 		a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
 		a.Spec.First = true

@@ -26,6 +26,7 @@ type Policy struct {
 	Term          int64           `json:"term"`
 	Seq           int64           `json:"seq"`
 	Fingerprint   string          `json:"fingerprint"`
+	Generation    int64           `json:"generation"` // of the policy file; 0 if it has none
 	Enforced      string          `json:"enforced"`
 	Authoritative string          `json:"authoritative"`
 	Candidate     string          `json:"candidate"`
@@ -158,6 +159,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		Term:             s.Term,
 		Seq:              s.Seq,
 		Fingerprint:      s.Fingerprint,
+		Generation:       s.Generation,
 		Enforced:         s.Name(),
 		Authoritative:    a.Spec.Authoritative,
 		Candidate:        a.Spec.Candidate,

@@ -58,7 +58,7 @@ func (p *Policy) write(b *strings.Builder) {
 
 // writeFacts writes a policy's setting and its last move, each on a line. One without a value has no line.
 func (p *Policy) writeFacts(b *strings.Builder) {
-	writeFact(b, "stage", fmt.Sprintf("%s, version %s, %s", p.Describe(), p.Version(), p.Mode))
+	writeFact(b, "stage", fmt.Sprintf("%s, version %s%s, %s", p.Describe(), p.Version(), p.GenerationText(), p.Mode))
 	writeFact(b, "enforced", p.EnforcedText())
 	writeFact(b, "authoritative", p.Authoritative)
 	writeFact(b, "candidate", p.Candidate)
@@ -92,6 +92,14 @@ func writeFact(b *strings.Builder, name, text string) {
 			fmt.Fprintf(b, "  %-*s%s\n", indent-2, name, strings.TrimLeft(line, " "))
 		}
 	}
+}
+
+// GenerationText names the generation of the stored policy file, behind the version; "" if it has none.
+func (p *Policy) GenerationText() string {
+	if p.Generation == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", generation %d", p.Generation)
 }
 
 // MoveText says when the policy was last moved, by which actor and why; "" if it never was.

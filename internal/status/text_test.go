@@ -252,6 +252,9 @@ func TestNext(t *testing.T) {
 		{"no heartbeats", promotion.Shadow, all(waiting, func(a *promotion.Assessment) {
 			a.Silent, a.Live = a.Live, nil
 		}), doctor + "; -"},
+		{"no request decided yet", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Live = []promotion.Instance{{ID: "i", At: now, Idle: true, Policies: map[string]promotion.Applied{"writes": {Fingerprint: "other"}}}}
+		}, "-"},
 		{"the red button", promotion.Shadow, pressed, "-"},
 		{"the red button, on hold", promotion.Canary, all(pressed, held), "-; " + resume},
 		{"an alarm", promotion.Canary, alarm(gate.RollBack), rollback},
