@@ -3,7 +3,6 @@ package shadow_test
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -172,15 +171,12 @@ func TestNoLimitIsForTheAuthoritative(t *testing.T) {
 }
 
 // A first limit has no series of the ratios that it does not have: a threshold without a ratio would look as if one were kept.
-func TestFirstLimitHasTwoRatios(t *testing.T) {
+func TestFirstLimitHasOneRatio(t *testing.T) {
 	h := open(t, firstLimit, shadow.Config{Redis: redisAt(t, miniredis.RunT(t).Addr())})
 	_, names := series(t, h)
 	for _, name := range []string{"shadowlimit_gate_threshold", "shadowlimit_gate_score"} {
-		if names[name] != 2 {
-			t.Errorf("%d series of %s, want those of divergence and newly_denied", names[name], name)
+		if names[name] != 1 {
+			t.Errorf("%d series of %s, want that of newly_denied", names[name], name)
 		}
-	}
-	if !slices.Contains([]int{0, 2}, names["shadowlimit_gate_ratio"]) {
-		t.Errorf("%d series of shadowlimit_gate_ratio", names["shadowlimit_gate_ratio"])
 	}
 }

@@ -64,10 +64,10 @@ type Spec struct {
 	CandidateRule     string `json:"candidate_rule,omitempty"`
 }
 
-// Ratios returns the ratios that the policy has. Beside a first limit nothing can be newly allowed.
+// Ratios returns the ratios that the policy has. A first limit has one, the share of all requests that it newly denies.
 func (s *Spec) Ratios() []divergence.Ratio {
 	if s.FirstLimit {
-		return []divergence.Ratio{divergence.OfComparisons, divergence.OfAllows}
+		return []divergence.Ratio{divergence.OfAllows}
 	}
 	return divergence.AllRatios[:]
 }
