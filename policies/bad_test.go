@@ -289,12 +289,12 @@ var badExpressions = []badFile{
 
 // badSides are mistakes in the fields of a side.
 var badSides = []badFile{
-	{"a candidate that is none", withNone("candidate: none"), 7, 16, "candidate: only the authoritative can be none: leave the candidate out"},
-	{"an authoritative that is another word", strings.Replace(withNone(goodCandidate), "none", "nonsense", 1), 6, 20, "or none where there is no limit today"},
-	{"an authoritative in quotes that is another word", strings.Replace(withNone(goodCandidate), "none", "'no ne'", 1), 6, 20, "authoritative: want a mapping such as"},
+	{"a candidate that is none", withNone("candidate: none"), 8, 16, "candidate: only the authoritative can be none: leave the candidate out"},
+	{"an authoritative that is another word", strings.Replace(withNone(goodCandidate), "none", "nonsense", 1), 7, 20, "or none where there is no limit today"},
+	{"an authoritative in quotes that is another word", strings.Replace(withNone(goodCandidate), "none", "'no ne'", 1), 7, 20, "authoritative: want a mapping such as"},
 	{"none with fields", side("algorithm: none, limit: 1, window: 1m"), 5, 32, "none is no algorithm: write authoritative: none, without fields"},
 	{"a limiter that is none", side("limiter: none"), 5, 30, "none is no name of a limiter: write authoritative: none"},
-	{"none without a candidate", withNone("on_error: allow"), 6, 20, "none limits nothing by itself"},
+	{"none without a candidate", withNone("on_error: allow"), 7, 20, "none limits nothing by itself"},
 	{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 32, `no algorithm "gcrra": did you mean gcra?`},
 	{
 		"algorithm beside a bad limit", side("algorithm: gcrra, limit: -3, window: 1m"),
