@@ -119,6 +119,9 @@ func (m move) order(c *cli.Context, f *fleet, std streams) error {
 	return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}, std)
 }
 
+// mostReason bounds a reason in bytes: every instance reads it with its heartbeats.
+const mostReason = 1000
+
 func (m move) orderOf(c *cli.Context) (promotion.Order, error) {
 	o := promotion.Order{
 		Actor:  actor(),
@@ -129,6 +132,8 @@ func (m move) orderOf(c *cli.Context) (promotion.Order, error) {
 	case o.Reason == "" && (m.needsReason || c.Bool("force")):
 		const hint = "say why, for the readers of the audit trail: --reason TEXT"
 		return o, usagef(hint, "%s needs a reason", c.Command.Name)
+	case len(o.Reason) > mostReason:
+		return o, usagef("give a shorter one, or a link", "--reason: %d bytes, at most %d are kept", len(o.Reason), mostReason)
 	case c.Duration("timeout") <= 0:
 		return o, usagef("such as 30s", "--timeout %s: want a time above 0", c.Duration("timeout"))
 	}
