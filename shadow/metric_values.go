@@ -27,14 +27,16 @@ func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) 
 	})
 }
 
-// byRatio sends a number of each ratio.
+// byRatio sends a number of each ratio that is judged.
 func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 	return compared(func(r reading, send sender) {
 		if r.assessment == nil {
 			return
 		}
 		for _, ratio := range r.spec.Ratios() {
-			send(value(r.assessment.Gate.Ratio(ratio)), ratio.String())
+			if r.spec.Config.Threshold(ratio) > 0 {
+				send(value(r.assessment.Gate.Ratio(ratio)), ratio.String())
+			}
 		}
 	})
 }

@@ -42,7 +42,7 @@ func completeCommand(std streams) *cli.Command {
 	}
 }
 
-func completeCheck(a *promotion.Assessment) error {
+func completeCheck(_ *cli.Context, a *promotion.Assessment) error {
 	why := whyNotComplete(a)
 	if why == "" {
 		return nil

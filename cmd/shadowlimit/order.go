@@ -47,7 +47,7 @@ type move struct {
 	// valid refuses flags of the move alone, before Redis is asked; nil if it has none.
 	valid func(*cli.Context) error
 	// check says what forbids the move; force may overrule it.
-	check func(*promotion.Assessment) error
+	check func(*cli.Context, *promotion.Assessment) error
 	do    func(context.Context, *task) (promotion.State, error)
 	// effect names what else the move to a state does, "" if there is nothing to say; nil says nothing.
 	effect func(*promotion.Assessment, promotion.State) string
@@ -224,7 +224,7 @@ func (m move) plan(t *task) (promotion.State, error) {
 	}
 
 	if m.check != nil && !t.forced() {
-		if err := m.check(t.assessment); err != nil {
+		if err := m.check(t.cli, t.assessment); err != nil {
 			return next, statusError{exitNotMet, err}
 		}
 	}

@@ -40,8 +40,11 @@ func promoteCommand(std streams) *cli.Command {
 	}
 }
 
-// promoteCheck refuses a step with the conditions that are not met.
-func promoteCheck(a *promotion.Assessment) error {
+// promoteCheck refuses a step with the conditions that are not met. A step that is named has conditions of its own.
+func promoteCheck(c *cli.Context, a *promotion.Assessment) error {
+	if step, _ := namedStep(c); step != nil {
+		a.For(*step)
+	}
 	if a.MayStep() {
 		return nil
 	}

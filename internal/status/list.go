@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -134,7 +135,7 @@ func (p *Policy) row() []string {
 	}
 	since := "-"
 	if !p.StageAt.IsZero() {
-		since = age(p.JudgedAt.Sub(p.StageAt))
+		since = age(max(0, p.JudgedAt.Sub(p.StageAt)+time.Duration(p.JudgedAge*float64(time.Second))))
 	}
 	verdict, met := humanize.Visible(p.Gate.Verdict), fmt.Sprintf("%d of %d", p.Gate.Met(), len(p.Gate.Conditions))
 	if p.Ended() {

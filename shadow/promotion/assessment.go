@@ -22,6 +22,7 @@ type Assessment struct {
 	Evaluated    Version
 	Evidence     gate.Evidence
 	Gate         gate.Result
+	unread       error // why the evidence could not be read
 	Live, Silent []Instance
 	// Next is the fingerprint that takes over, if all stays as it is; nil for none.
 	Next *Next
@@ -85,9 +86,22 @@ func (a *Assessment) Unevaluated(have, reason string) {
 	a.Gate.Add(gate.Condition{Name: evaluation, Have: have, Need: "of version " + a.State.Version.String(), Reason: reason})
 }
 
+// For judges another step by the same evidence, which must be whole: not one that a leader has published.
+func (a *Assessment) For(s Step) {
+	a.Evidence.Step = s.asked()
+	a.Gate = gate.Assess(a.Spec.Config.Config, a.Evidence)
+	a.qualify(a.unread)
+}
+
+// others counts the live instances that have another fingerprint than the stored one.
+func (a *Assessment) others() int {
+	return len(idsOf(a.Live, func(i Instance) bool { return i.Policies[a.Spec.Policy].Fingerprint != a.State.Fingerprint }))
+}
+
 // qualify adds the conditions that are not about what was counted, those last whose reasons come first; err is the error of
 // reading the evidence.
 func (a *Assessment) qualify(err error) {
+	a.unread = err
 	if a.State.Stage == Canary {
 		a.addLater(a.dwelt())
 	}

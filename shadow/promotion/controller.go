@@ -140,7 +140,7 @@ func (c *Controller) assess(
 
 	// Instances flush every few seconds: one that has not done so for a minute has a fault.
 	a.Evidence = gate.Evidence{
-		History: history, Since: state.Since, Now: now, Live: len(a.Live),
+		History: history, Since: state.Since, Now: now, Live: len(a.Live), Others: a.others(),
 		NotWriting: idsOf(a.Live, func(i Instance) bool {
 			return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor
 		}),

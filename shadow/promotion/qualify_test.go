@@ -136,3 +136,24 @@ func TestLostUntil(t *testing.T) {
 		}
 	}
 }
+
+// A step that is named has conditions of its own: what suffices for a canary is not enough for all keys.
+func TestNamedStepHasItsOwnConditions(t *testing.T) {
+	a := Assessment{Spec: Spec{Policy: "p", Fingerprint: "e", Config: Config{}.WithDefaults()}, State: State{Stage: Shadow, Fingerprint: "e"}}
+	now := time.Unix(1e9, 0).Truncate(time.Hour)
+	a.Evidence = gate.Evidence{Since: now.Add(-50 * time.Hour), Now: now, Live: 1}
+	from, to := a.Evidence.Since.Unix()/60, now.Unix()/60
+	for at := from; at < to; at++ {
+		m := divergence.Minute{Unix: at}
+		m.Tally[divergence.AgreeAllow], m.Tally[divergence.AgreeDeny] = 90, 10
+		a.Evidence.History.Minutes = append(a.Evidence.History.Minutes, m)
+	}
+	a.Evidence.History.Live = []divergence.Span{{From: from, To: to}}
+	a.Evidence.History.Distinct[divergence.KeysDenied] = 50
+
+	for step, want := range map[Step]bool{{Stage: Canary, Percent: 1}: true, {Stage: Canary, Percent: 50}: false, {Stage: Promoted}: false} {
+		if a.For(step); a.MayStep() != want {
+			t.Errorf("%+v: %s (%s)", step, a.Gate.Verdict, a.Gate.Reason)
+		}
+	}
+}

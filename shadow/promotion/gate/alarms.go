@@ -86,7 +86,7 @@ func (w *window) rawRatios() (worst Alarm) {
 			continue
 		}
 
-		if w.cfg.Threshold(r) == 0 || !w.unusual(sum.Tally, r.Of, usualMargin) {
+		if w.cfg.Threshold(r) == 0 || !w.unusual(sum.Tally, r.Of, w.cfg.Threshold(r), usualMargin) {
 			continue
 		}
 
@@ -95,7 +95,7 @@ func (w *window) rawRatios() (worst Alarm) {
 		ratio = math.Max(0, ratio-shiftedBy*w.disturbed.share(r, to-rawMinutes*aMinute, to))
 		level := Calm
 		switch {
-		case ratio >= math.Min(20*p0, 0.9) && denominator >= max(20, leastDenominator(p0)/5):
+		case ratio >= math.Max(capOf(p0), math.Min(20*p0, 0.9)) && denominator >= max(20, leastDenominator(p0)/5):
 			level = RollBack
 		case ratio >= capOf(p0) && denominator >= leastDenominator(p0):
 			level = Hold
@@ -115,6 +115,6 @@ func (w *window) plain() bool {
 	to := (w.minute() + 1) * aMinute
 	t := w.disturbed.lessen(w.lastMinutes().Tally, to-rawMinutes*aMinute, to)
 	numerator, denominator := newlyDenied(t)
-	return w.harmedKeys() >= suddenKeys && w.unusual(t, newlyDenied, usualMargin) &&
+	return w.harmedKeys() >= suddenKeys && w.unusual(t, newlyDenied, w.cfg.NewlyDenied, usualMargin) &&
 		float64(numerator) >= math.Min(suddenTimes*w.cfg.NewlyDenied, suddenMost)*float64(denominator)
 }

@@ -82,3 +82,20 @@ func TestUsualHoursAreNoRawAlarm(t *testing.T) {
 		t.Errorf("half of the requests: level %d, want %d", got, RollBack)
 	}
 }
+
+// No raw guard acts below the threshold, however high that is, and what is usual is known where few requests are denied.
+func TestRawGuardOfAHighThreshold(t *testing.T) {
+	for p0, want := range map[float64]Level{0.5: RollBack, 0.9: Calm, 0.95: Calm} {
+		minutes := minutesOf(15, 0, 0, 1)
+		for i := range minutes {
+			minutes[i].Tally[divergence.AgreeDeny] = 3
+			for k := range uint64(37) {
+				minutes[i].Count(divergence.NewlyAllowed, k)
+			}
+		}
+		w := windowOf(Config{NewlyAllowed: p0, Divergence: 0.99, ExtraLoad: 0.99}.WithDefaults(), Recent{Minutes: minutes, Now: time.Unix(60*1000, 0)})
+		if got := w.rawRatios(); got.Level != want {
+			t.Errorf("92.5 %% at a threshold of %g: %+v, want level %d", p0, got, want)
+		}
+	}
+}

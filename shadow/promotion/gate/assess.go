@@ -16,6 +16,9 @@ func Assess(cfg Config, e Evidence) Result {
 	for i := range j.ratios {
 		*g.Ratio(j.ratios[i].of) = j.ratios[i].result()
 	}
+	if e.Sides.First {
+		g.ExtraLoad.Ratio = nil // nothing is allowed that was denied
+	}
 	g.Regression, g.Harm = j.regressed(), j.protectedAlarm()
 	return g
 }
@@ -57,7 +60,7 @@ func begin(cfg Config, e *Evidence) *judgement {
 	j := &judgement{cfg: cfg, evidence: e, since: since, disturbance: e.disturbed(since, now)}
 
 	// Blocks are of whole minutes, because the one in progress may still change.
-	minutes := between(e.History.Minutes, since, now)
+	minutes := between(e.Sides.compared(e.History.Minutes), since, now)
 	uncovered := uncoveredHours(minutes)
 	against := uncovered.or(j.disturbance.marked).leave(minutes)
 	w := &whole{minutes: minutes}
@@ -139,7 +142,7 @@ func (j *judgement) verdict() Result {
 
 // passed is the reason of a pass.
 func (j *judgement) passed() string {
-	if j.evidence.Sides.First && j.total[divergence.NewlyDenied] == 0 {
+	if j.evidence.Sides.First && j.total[divergence.NewlyDenied]+j.total[divergence.ExpectedDenied] == 0 {
 		return "all conditions are met; the candidate has limited nobody so far"
 	}
 	return "all conditions are met by " + humanize.Counted(j.total.Comparisons(), "request") + " in " + hours(j.seen)

@@ -66,8 +66,8 @@ func (j *judgement) conditions() []row {
 // instances is met when every live instance writes and compares the same.
 func (j *judgement) instances() row {
 	e := j.evidence
-	c := condition(broken, e.Live > 0, "instances", fmt.Sprintf("%d live", e.Live), "all write, one fingerprint",
-		"no instance is live: start the service")
+	c := condition(broken, e.Live > e.Others, "instances", fmt.Sprintf("%d live", e.Live-e.Others), "all write, one fingerprint",
+		"no live instance has the stored fingerprint: start the service")
 	switch {
 	case len(e.OtherFingerprint) > 0:
 		c.Met, c.Have = false, fmt.Sprintf("%d with another", len(e.OtherFingerprint))

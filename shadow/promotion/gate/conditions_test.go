@@ -171,6 +171,28 @@ func TestFirstLimit(t *testing.T) {
 	}
 }
 
+// What a first limit fails to answer was not compared: one that fails for many does not pass.
+func TestFirstLimitThatFails(t *testing.T) {
+	for failed, want := range map[int64]string{5: gate.Pass, 600: gate.Wait} {
+		e := evidence{hours: 240, minute: func(m *divergence.Minute) {
+			m.Tally = divergence.Tally{divergence.AgreeAllow: 1000 - failed, divergence.CandidateError: failed}
+		}}.build()
+		e.Sides.First = true
+		if g := gate.Assess(gate.Config{}.WithDefaults(), e); g.Verdict != want || g.ExtraLoad.Ratio != nil {
+			t.Errorf("%d of 1000 failed: %s (%s), want %s", failed, g.Verdict, g.Reason, want)
+		}
+	}
+}
+
+// A fleet of which no live instance has the stored fingerprint takes no step by its evidence.
+func TestNobodyHasTheStoredFingerprint(t *testing.T) {
+	e := evidence{hours: 72}.build()
+	e.Live, e.Others = 1, 1
+	if g := gate.Assess(gate.Config{}.WithDefaults(), e); g.Verdict != gate.Wait || !slices.Equal(unmet(g), []string{"instances"}) {
+		t.Errorf("%s (%s)", g.Verdict, g.Reason)
+	}
+}
+
 func TestVerdictWithoutHistory(t *testing.T) {
 	e := gate.Evidence{Since: monday, Now: monday.Add(72 * time.Hour)}
 	if g := gate.Assess(gate.Config{}.WithDefaults(), e); g.Verdict != gate.Wait || g.Reason == "" {

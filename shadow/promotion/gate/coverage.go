@@ -8,7 +8,7 @@ import (
 )
 
 // leastCoverage is how much of an hour must have been compared for it to count, in percent. Three seconds in which a store
-// does not answer are 0.1 % of an hour: they must not cost an hour of clean time.
+// does not answer are 0.1 % of an hour: they must not cost an hour.
 const leastCoverage = 99
 
 // coverageOf returns the share of evaluations that were compared, nil without any.

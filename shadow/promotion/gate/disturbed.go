@@ -50,6 +50,20 @@ func (s *Sides) threshold(cfg Config, r divergence.Ratio) float64 {
 	return cfg.Threshold(r)
 }
 
+// compared returns the minutes as they are judged. What a first limit failed to answer was not compared: its only ratio has no place
+// for it.
+func (s *Sides) compared(minutes []divergence.Minute) []divergence.Minute {
+	if !s.First {
+		return minutes
+	}
+	minutes = slices.Clone(minutes)
+	for i := range minutes {
+		t := &minutes[i].Tally
+		t[divergence.Inconclusive], t[divergence.CandidateError] = t[divergence.Inconclusive]+t[divergence.CandidateError], 0
+	}
+	return minutes
+}
+
 // timed is the ratio whose undisturbed time is the time seen.
 func (s *Sides) timed() divergence.Ratio {
 	if s.First {

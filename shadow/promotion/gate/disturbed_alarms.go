@@ -121,7 +121,7 @@ func (w *window) deniesMost() string {
 	denied, answered = denied+all.Alone[1]-lonely, answered+all.Alone[0]+all.Alone[1]-lonely
 	least := max(20, leastDenominator(p0)/5)
 	if answered < least || float64(denied) < mostDenied*float64(answered) ||
-		float64(denied) < timesUsualDenied*w.usual(ownDenials)*float64(answered) {
+		float64(denied) < timesUsualDenied*w.usual(ownDenials, p0)*float64(answered) {
 		return ""
 	}
 

@@ -11,9 +11,9 @@ type Evidence struct {
 	History divergence.History
 	// Since is when the evidence began, Now the instant judged.
 	Since, Now time.Time
-	// Live is the number of live instances. NotWriting are the ids of live instances that have
-	// written no evidence for a minute, though they are heard of, OtherFingerprint those of instances that compare something else.
-	Live             int
+	// Live is the number of live instances, and Others how many of them have another fingerprint. NotWriting are the ids of live instances that have
+	// written no evidence for a minute, though they are heard of, OtherFingerprint those of instances that serve another fingerprint.
+	Live, Others     int
 	NotWriting       []string
 	OtherFingerprint []string
 	// Step is the step that the verdict is for.

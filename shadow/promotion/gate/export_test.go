@@ -39,7 +39,7 @@ func Score(x, busy []float64, p0 float64) float64 {
 }
 
 // Against is the regression score and the mirrored score of such blocks.
-func Against(x, busy []float64, p0 float64) (alarm, mirror float64) {
+func Against(x, busy []float64, p0 float64) (alarm, proof float64) {
 	var r regression
 	var m mirrored
 	for i := range x {

@@ -152,7 +152,7 @@ func (w *window) harmed() string {
 
 	// The score has no memory of earlier days, so a burst of every day reaches it, too.
 	minute := w.told(aMinute)
-	if harmScore(w.lately(), w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, usualMargin) {
+	if harmScore(w.lately(), w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, w.cfg.NewlyDenied, usualMargin) {
 		return ""
 	}
 
@@ -180,7 +180,7 @@ func (w *window) sudden() string {
 		}
 
 		// A minute's burst may fall into a third of it.
-		if w.unusual(sum, newlyDenied, usualMargin*float64(aMinute)/float64(ticks)) {
+		if w.unusual(sum, newlyDenied, p0, usualMargin*float64(aMinute)/float64(ticks)) {
 			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, "+
 				"even without the %d most affected clients; threshold %s",
 				humanize.Percent(float64(numerator)/float64(denominator)), denominatorWords[divergence.OfAllows],
@@ -197,7 +197,7 @@ func (w *window) overload() string {
 
 	// The usual raises the bound, but not above the extra load that the gate lets pass: an
 	// attack that lasts for days is in the evidence, too.
-	bound := math.Min(usualMargin*w.usual(newlyAdmitted)+overloadShare, math.Max(overloadShare, w.cfg.ExtraLoad))
+	bound := math.Min(usualMargin*w.usual(newlyAdmitted, w.cfg.NewlyDenied)+overloadShare, math.Max(overloadShare, w.cfg.ExtraLoad))
 
 	// The floor leaves out services so small that a tenth more is only a few requests.
 	excess, allowed := newlyAdmitted(t)

@@ -250,7 +250,7 @@ func TestUsualOfALongStage(t *testing.T) {
 		want float64
 	}{{60, 0.1}, {33, 0.1}, {5, 0.1}, {31, 0.1}} {
 		w := windowOf(Config{}.WithDefaults(), Recent{Minutes: minutes, StageAt: now.AddDate(0, 0, -tt.days), Now: now})
-		if got := w.usual(newlyDenied); got != tt.want {
+		if got := w.usual(newlyDenied, 0.02); got != tt.want {
 			t.Errorf("after %d days: %g, want %g", tt.days, got, tt.want)
 		}
 	}

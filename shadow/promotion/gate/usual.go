@@ -11,23 +11,24 @@ const usualMargin = 3
 // A burst that comes every day was in the evidence that the gate has accepted, and is no
 // reason to roll back.
 func (w *window) unusual(
-	t divergence.Tally, share func(divergence.Tally) (numerator, denominator int64), times float64,
+	t divergence.Tally, share func(divergence.Tally) (numerator, denominator int64), p0, times float64,
 ) bool {
 	numerator, denominator := share(t)
-	return float64(numerator) > times*w.usual(share)*float64(denominator)
+	return float64(numerator) > times*w.usual(share, p0)*float64(denominator)
 }
 
 // usual is the share in as bad a minute as there was on two days of the evidence: the
 // second of the days' worst. The worst alone may have happened once. Minutes with few
-// requests are left out, because in them a share is mostly chance.
-func (w *window) usual(share func(divergence.Tally) (numerator, denominator int64)) float64 {
+// requests by the threshold are left out, because in them a share is mostly chance.
+func (w *window) usual(share func(divergence.Tally) (numerator, denominator int64), p0 float64) float64 {
+	least := max(20, leastDenominator(p0)/5)
 	worst := map[int64]float64{}
 	for i := range w.minutes {
 		m := &w.minutes[i]
 		if m.Unix >= w.usualUntil {
 			break
 		}
-		if numerator, denominator := share(m.Tally); denominator >= leastDenominator(w.cfg.NewlyDenied)/5 {
+		if numerator, denominator := share(m.Tally); denominator >= least {
 			day := m.Unix / minutesADay
 			worst[day] = max(worst[day], float64(numerator)/float64(denominator))
 		}
