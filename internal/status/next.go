@@ -105,7 +105,8 @@ func awaitFingerprint(a *promotion.Assessment) []Step {
 		if a.Looked().After(n.At) {
 			when = "look again in 15 s"
 		}
-		return []Step{{fmt.Sprintf("%s: %s, and %s (generation %d) takes over then", when, other, n.Fingerprint, n.Generation), ""}}
+		return []Step{{fmt.Sprintf("%s: %s, and %s (generation %d) takes over then as %s", when, other, n.Fingerprint, n.Generation,
+			stageWith(a, n.Fingerprint)), ""}}
 	}
 
 	var holders []string
@@ -118,15 +119,22 @@ func awaitFingerprint(a *promotion.Assessment) []Step {
 		return []Step{{"look again in 15 s: " + other + ", and the stored one is served nowhere", ""}}
 	}
 
-	// The other file would begin in shadow, and clients would get another limiter than now.
-	finish := "finish the deployment or undo it: "
-	if a.State.Exposed() {
-		finish = "undo the deployment, for the policy would begin in shadow with the other file: "
+	then := ""
+	for _, i := range a.Live {
+		if i.ID == a.Evidence.OtherFingerprint[0] {
+			then = ", as " + stageWith(a, i.Policies[a.Spec.Policy].Fingerprint)
+		}
 	}
 	return []Step{
-		{finish + other + ", which waits while the stored one is served by " + firstOf(holders), ""},
-		{"or have the other one at once", command(a, "adopt", withReason)},
+		{"finish the deployment or undo it: " + other + ", which waits while the stored one is served by " + firstOf(holders), ""},
+		{"or have the other one at once" + then, command(a, "adopt", withReason)},
 	}
+}
+
+// stageWith names the stage that the policy has when another fingerprint takes over.
+func stageWith(a *promotion.Assessment, fingerprint string) string {
+	s := a.State.With(fingerprint, a.Looked())
+	return s.Describe()
 }
 
 // untried returns the instances that alone are left, have another fingerprint than the stored one and have decided no request.
@@ -159,11 +167,22 @@ func stepsOfStage(a *promotion.Assessment) []Step {
 		return []Step{endHold(a)}
 	case a.State.Stage == promotion.Completed:
 		return []Step{{"make the candidate the authoritative in the policy file, and remove the old one", ""}}
+	case tooHigh(a) != "":
+		return append([]Step{{"is the difference wanted? " + tooHigh(a), ""}}, append(seeKeys(a), rollBack(a, "if not, roll back", withReason)...)...)
 	case a.Evidence.Now.Before(warmUntil):
 		return append([]Step{{"nothing until " + instant(warmUntil) + ": until completed, a rollback gives no client a fresh budget; then complete", ""}},
 			rollBack(a, "to go back", withReason)...)
 	}
 	return append([]Step{{"end the migration", complete}}, rollBack(a, "or go back", withReason)...)
+}
+
+// tooHigh names the ratio that is farthest above its threshold; "" if none is.
+func tooHigh(a *promotion.Assessment) string {
+	r, ok := a.Gate.Worst()
+	if part := a.Gate.Ratio(r); ok && *part.Ratio >= part.Threshold {
+		return fmt.Sprintf("%s is %s, its threshold %s", r, humanize.Percent(*part.Ratio), humanize.Percent(part.Threshold))
+	}
+	return ""
 }
 
 // stepsOfVerdict returns what to do by the verdict.
@@ -180,7 +199,7 @@ func stepsOfVerdict(a *promotion.Assessment) []Step {
 	}
 
 	steps := []Step{{"wait: " + a.Gate.Reason, ""}}
-	if r, ok := a.Gate.Worst(); ok && *a.Gate.Ratio(r).Ratio >= a.Gate.Ratio(r).Threshold {
+	if tooHigh(a) != "" {
 		steps = append(steps, seeKeys(a)...)
 	}
 	return steps

@@ -120,7 +120,7 @@ func (p *Policy) MoveText() string {
 // EvaluatedText says when the evidence was evaluated, by which instance.
 func (p *Policy) EvaluatedText() string {
 	if p.Leader == "" {
-		return "for this report: no leader has published this within a minute"
+		return "for this report: no leader has published this version within a minute"
 	}
 	return seconds(p.JudgedAge) + " before this report by " + humanize.Printable(p.Leader)
 }

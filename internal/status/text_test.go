@@ -490,3 +490,34 @@ func TestKeysOfOldEvidenceHaveNoShare(t *testing.T) {
 		}
 	}
 }
+
+// A step that waits for another fingerprint names the stage that the policy has with it, which may be the one in which it left.
+func TestNextNamesTheStageOfAnotherFingerprint(t *testing.T) {
+	for back, want := range map[promotion.Past]string{
+		{}: "shadow", {Fingerprint: "e2", Stage: promotion.Promoted, Percent: 100, Term: 1}: "promoted",
+	} {
+		p := reportOf(t, assessed(promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Term = 1
+			if back.Fingerprint != "" {
+				a.State.Past = []promotion.Past{back}
+			}
+			a.Evidence.OtherFingerprint = []string{"j"}
+			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
+		}))
+		if !strings.HasSuffix(p.Next[0].Text, " then as "+want) {
+			t.Errorf("%+v, want %s", p.Next, want)
+		}
+	}
+}
+
+// A promoted candidate whose ratio is too high is not left alone for a week.
+func TestPromotedCandidateThatDiffers(t *testing.T) {
+	p := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) {
+		differing(a)
+		ratio := 0.1
+		a.Gate.NewlyDenied.Ratio, a.Gate.NewlyDenied.Threshold = &ratio, 0.02
+	}))
+	if n := len(p.Next); n != 3 || !strings.HasPrefix(p.Next[2].Command, "shadowlimit rollback writes") {
+		t.Errorf("%+v", p.Next)
+	}
+}

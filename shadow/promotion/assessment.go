@@ -72,7 +72,8 @@ func (a *Assessment) MoveTo(s State) {
 		a.Alarm = gate.Alarm{}
 	}
 	if a.Evaluated.Before(s.Version) {
-		a.Unevaluated("of version "+a.Evaluated.String(), "the evaluation is older than the last move: the next one follows within "+EvaluateEvery.String())
+		a.Gate.Step = stepAfter(s, a.Spec.Config.Canary).Name
+		a.Unevaluated("older", "the evaluation is older than the last move: the next one follows within "+EvaluateEvery.String())
 	}
 }
 
@@ -83,7 +84,7 @@ func (a *Assessment) Unevaluated(have, reason string) {
 		return
 	}
 	a.Gate.Conditions = slices.Clone(a.Gate.Conditions)
-	a.Gate.Add(gate.Condition{Name: evaluation, Have: have, Need: "of version " + a.State.Version.String(), Reason: reason})
+	a.Gate.Add(gate.Condition{Name: evaluation, Have: have, Need: "of the last move", Reason: reason})
 }
 
 // For judges another step by the same evidence, which must be whole: not one that a leader has published.
@@ -135,11 +136,10 @@ func (a *Assessment) qualify(err error) {
 
 // addLater adds a condition that time alone meets. What else is missing comes before it.
 func (a *Assessment) addLater(c gate.Condition) {
-	if a.Gate.Verdict == gate.Pass {
-		a.Gate.Add(c)
-		return
+	reason, passed := a.Gate.Reason, a.Gate.Verdict == gate.Pass
+	if a.Gate.Add(c); !passed {
+		a.Gate.Reason = reason
 	}
-	a.Gate.Conditions = append(a.Gate.Conditions, c)
 }
 
 // dwelt is the condition that a canary's step has lasted long enough.

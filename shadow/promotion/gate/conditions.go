@@ -109,7 +109,7 @@ func (j *judgement) notCompared() string {
 		return fmt.Sprintf("nothing has been compared yet: a side in the process of an instance does not count in its first window, which is %s",
 			hours(j.evidence.Sides.Window))
 	}
-	return "nothing has been compared yet: send traffic that the policy matches"
+	return "nothing has been compared in a whole minute yet: wait for one, or send traffic that the policy matches"
 }
 
 // covered is met when nearly all of the last day's requests were compared: a step now would else be judged by times that are

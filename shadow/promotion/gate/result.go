@@ -120,6 +120,9 @@ func (g *Result) Worst() (worst divergence.Ratio, ok bool) {
 // its reason comes first.
 func (g *Result) Add(c Condition) {
 	g.Conditions = append(g.Conditions, c)
+	if g.NotBefore == nil || c.Due != nil && c.Due.After(*g.NotBefore) {
+		g.NotBefore = c.Due
+	}
 	if !c.Met && g.Verdict != Fail {
 		g.Verdict, g.Reason = Wait, c.Reason
 	}
