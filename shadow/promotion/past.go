@@ -100,7 +100,9 @@ func (s State) replacedBy(fingerprint string, generation int64, o Order, now tim
 }
 
 // With returns the state that would take over from this one if another fingerprint were stored now.
-func (s State) With(fingerprint string, now time.Time) State { return s.replacedBy(fingerprint, 0, Order{}, now) }
+func (s State) With(fingerprint string, now time.Time) State {
+	return s.replacedBy(fingerprint, 0, Order{}, now)
+}
 
 // first returns the state in which a policy begins that the store does not have.
 func first(fingerprint string, generation int64, o Order, now time.Time) State {
