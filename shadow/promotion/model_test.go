@@ -58,7 +58,7 @@ type world struct {
 	ordered      set   // the red button was pressed
 	completed    set
 	lost         bool // A's promotion was ended by a person, or by the loss of all data
-	loss         bool
+	loss         bool // Redis has lost data, by FLUSHALL or a failover
 	adopted      string
 	adoptedAt    int64 // the largest generation alive then
 	bare         bool  // a rollback, and no promotion since
