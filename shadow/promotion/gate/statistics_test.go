@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -70,13 +69,6 @@ func sumUp(values []int) outcomes {
 
 // share is how many runs reached it, in percent.
 func (o outcomes) share() float64 { return 100 * float64(o.Reached) / float64(o.Runs) }
-
-// atMost is the share, in percent, that a true share of percent exceeds in one of 700 tries:
-// by three standard errors.
-func (o outcomes) atMost(percent float64) float64 {
-	p := percent / 100
-	return 100 * (p + 3*math.Sqrt(p*(1-p)/float64(o.Runs)))
-}
 
 // simulated is one simulation; run returns its outcome by each rule.
 type simulated struct {

@@ -15,7 +15,10 @@ import (
 
 // What the gate says in all kinds of traffic, and of small services.
 
-const trafficFile = "testdata/traffic.json"
+const (
+	trafficFile = "testdata/traffic.json"
+	longFile    = "testdata/long.json"
+)
 
 // steps are those of a migration, with what each needs.
 var steps = []gate.Step{{Name: "canary 10 %", Percent: 10}, {Name: "canary 50 %", Percent: 50}, {Name: "promoted", Percent: 100}}
@@ -190,20 +193,31 @@ func TestSimulatedHalfYears(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a year each")
 	}
-	holdResults(t, "testdata/long.json", longSimulations(), 30)
+	holdResults(t, longFile, longSimulations(), 30)
 }
 
-// promised are the most that may be promoted at the threshold to all keys and to the first step, and the least at a fifth, in percent.
+// promised are the most that may be promoted at the threshold to all keys and to the first step, and the least at a fifth to all keys,
+// in percent of the recorded runs.
 func (m model) promised() (all, first, fifth float64) {
+	all, first, fifth = 5, 100, 95
+	switch {
+	case m.name == "rare bursts, 1 in 2 days":
+		all = 20
+	case m.rare:
+		all = 100
+	case m.name == "rare bursts, 2 a day":
+		all, first = 20, 20
+	case strings.HasPrefix(m.name, "clusters") || m.name == "retry storms":
+		all, first = 10, 10
+	}
 	switch {
 	case m.rare:
-		return 100, 100, 85
-	case strings.HasPrefix(m.name, "rare"):
-		return 20, 20, 95
-	case strings.Contains(m.name, "clusters") || m.name == "retry storms":
-		return 10, 10, 95
+		fifth = 85
+	case m.name == "clusters by load":
+		// Nights and weekends of an office weigh next to nothing, so the last score of 1,000,000 takes longer than the fortnight.
+		fifth = 90
 	}
-	return 5, 100, 95
+	return all, first, fifth
 }
 
 func TestSimulatedTrafficHolds(t *testing.T) {
@@ -211,22 +225,32 @@ func TestSimulatedTrafficHolds(t *testing.T) {
 	for _, m := range models {
 		all, first, fifth := m.promised()
 		at := func(times float64, rule string) outcomes { return results[trafficName(m, fortnight, times)+"/"+rule] }
-		if o := at(1, "to100"); o.Runs < 100 || o.share() > o.atMost(all) {
+		if o := at(1, "to100"); !(o.Runs >= 100 && o.share() <= all) {
 			t.Errorf("%s at the threshold: %.1f %% of %d promoted to all keys, want at most %g", m.name, o.share(), o.Runs, all)
 		}
-		if o := at(1, "to10"); o.share() > o.atMost(first) {
+		if o := at(1, "to10"); !(o.share() <= first) {
 			t.Errorf("%s at the threshold: %.1f %% promoted to the first step, want at most %g", m.name, o.share(), first)
 		}
-		if o := at(0.2, "to100"); 100-o.share() > o.atMost(100-fifth) {
+		if o := at(0.2, "to100"); !(o.share() >= fifth) {
 			t.Errorf("%s at a fifth: %.1f %% promoted to all keys, want at least %g", m.name, o.share(), fifth)
 		}
-		if o := at(0.2, "fail"); o.share() > o.atMost(10) {
+		if o := at(0.2, "fail"); !(o.share() <= 10) {
 			t.Errorf("%s at a fifth: %.1f %% fail, want at most 10", m.name, o.share())
 		}
 	}
 	for name, days := range map[string]int{services[0].name: 3, services[len(services)-1].name: 4} {
 		if o := results[name+"/canary"]; o.Median == never || o.Median > days*day {
 			t.Errorf("%s: a canary after %d h in the median, want %d days", name, o.Median/hour, days)
+		}
+	}
+}
+
+// A candidate at its threshold that stays in shadow for half a year is seldom promoted to all keys.
+func TestSimulatedHalfYearsHold(t *testing.T) {
+	results := readFile(t, longFile)
+	for _, m := range models {
+		if o := results[trafficName(m, halfAYear, 1)+"/to100"]; !m.rare && !(o.Runs >= 30 && o.share() <= 10) {
+			t.Errorf("%s at the threshold: %.1f %% of %d promoted to all keys within 180 days, want at most 10", m.name, o.share(), o.Runs)
 		}
 	}
 }
@@ -272,7 +296,7 @@ func TestDocument(t *testing.T) {
 	traffic, alarms := readFile(t, trafficFile), readFile(t, resultsFile)
 	document := string(text)
 	for name, table := range map[string]string{
-		"simulated traffic":    promotedTable(traffic, readFile(t, "testdata/long.json")),
+		"simulated traffic":    promotedTable(traffic, readFile(t, longFile)),
 		"simulated services":   serviceTable(traffic),
 		"simulated regression": worseTable(traffic),
 		"simulated delays":     delayTable(alarms),
@@ -339,6 +363,14 @@ func (o outcomes) hours() string {
 	return fmt.Sprint(o.Median / hour)
 }
 
+// inHours words the median with its unit.
+func (o outcomes) inHours() string {
+	if o.Median == never {
+		return "never"
+	}
+	return o.hours() + " h"
+}
+
 func serviceTable(results map[string]outcomes) string {
 	var b table
 	b.row("service", "hours to a canary of 1 %", "to all keys")
@@ -355,7 +387,7 @@ func worseTable(results map[string]outcomes) string {
 		cells := []string{m.name}
 		for _, times := range []float64{2, 5} {
 			alarm := results[worseName(m, times)+"/alarm"]
-			cells = append(cells, results[worseName(m, times)+"/lost"].hours()+" h", alarm.hours()+" h", fmt.Sprintf("%.3g %%", alarm.share()))
+			cells = append(cells, results[worseName(m, times)+"/lost"].inHours(), alarm.inHours(), fmt.Sprintf("%.3g %%", alarm.share()))
 		}
 		b.row(cells...)
 	}
