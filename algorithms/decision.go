@@ -16,7 +16,7 @@ type Decision struct {
 	// Limit is the capacity: the largest cost that an unused key admits.
 	Limit int64
 	// Remaining is the largest cost that would be allowed now, after this
-	// decision; -1 where a foreign limiter does not tell.
+	// decision; -1 where a custom limiter does not tell.
 	Remaining int64
 	// RetryAfter is 0 if allowed, else the exact wait after which the same cost
 	// is allowed if nothing is spent in between, or Never.

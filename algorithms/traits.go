@@ -6,7 +6,7 @@ import "fmt"
 type Shape int
 
 const (
-	UnknownShape   Shape = iota // a foreign limiter, or an algorithm that has no Traits
+	UnknownShape   Shape = iota // a custom limiter, or an algorithm that has no Traits
 	AlignedWindow               // all at once, when a window ends that is aligned to the Unix epoch
 	AnchoredWindow              // all at once, when a window that the key opened ends
 	SlidingLog                  // charge by charge, one window after each

@@ -22,7 +22,7 @@ func statusOf(d shadow.Decision, cost int64) *rls.RateLimitResponse_DescriptorSt
 		s.Code = rls.RateLimitResponse_OVER_LIMIT
 	}
 
-	// A foreign limiter may not say what remains. 0 beside a limit would be taken for none.
+	// A custom limiter may not say what remains. 0 beside a limit would be taken for none.
 	if d.Policy == "" || d.Remaining < 0 {
 		return s
 	}

@@ -62,8 +62,8 @@ type world struct {
 
 var errCandidate = errors.New("the candidate fails")
 
-// foreignCandidates misbehave in every way. The one that hangs does so until released.
-func foreignCandidates(released <-chan struct{}) map[string]shadow.Limiter {
+// customCandidates misbehave in every way. The one that hangs does so until released.
+func customCandidates(released <-chan struct{}) map[string]shadow.Limiter {
 	limiter := func(do func() (algorithms.Decision, error)) shadow.Limiter {
 		allow := func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { return do() }
 		return shadow.LimiterFunc(allow)
@@ -84,7 +84,7 @@ func foreignCandidates(released <-chan struct{}) map[string]shadow.Limiter {
 }
 
 // worldCandidates are the candidates of the worlds: none, equal and different
-// algorithms, foreign limiters, stores that fail, a limit that fails, two whose state
+// algorithms, custom limiters, stores that fail, a limit that fails, two whose state
 // or configuration worlds disturbs, and those that are synchronized with a Redis that answers,
 // is dead, or stalls.
 var worldCandidates = []string{
@@ -116,7 +116,7 @@ func worlds(t *testing.T, client redis.UniversalClient, clock func() time.Time) 
 		t.Cleanup(func() { stores[name].Close() })
 	}
 	cfg := shadow.Config{
-		Redis: client, Stores: stores, Limiters: foreignCandidates(released),
+		Redis: client, Stores: stores, Limiters: customCandidates(released),
 		Clock: clock, Logger: slog.New(slog.DiscardHandler),
 	}
 

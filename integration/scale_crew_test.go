@@ -27,7 +27,7 @@ import (
 // crewVariable makes the test binary a process of many instances; its value is a crew in JSON.
 const crewVariable = "SHADOWLIMIT_TEST_CREW"
 
-// crew is a part of a fleet: instances in one process. Both sides are foreign limiters, so that Redis has nothing to do but what
+// crew is a part of a fleet: instances in one process. Both sides are custom limiters, so that Redis has nothing to do but what
 // the fleet asks of it.
 type crew struct {
 	Fleet    []string // addresses, several of a cluster

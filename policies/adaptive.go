@@ -152,8 +152,8 @@ func (r *reader) checkAdaptive(n *yaml.Node, role string, s *Side) {
 	// A level is a part of a number that is known when the file is read.
 	at := placesOf(n).orNone("adaptive")
 	switch {
-	case s.Foreign():
-		r.fail(at, "%s: adaptive is for our own algorithms: a foreign limiter decides by its own limit", role)
+	case s.Custom():
+		r.fail(at, "%s: adaptive is for our own algorithms: a custom limiter decides by its own limit", role)
 		return
 	case !s.constant():
 		r.fail(at, "%s: adaptive is not available in this version for a limit that an expression gives", role)

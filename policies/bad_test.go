@@ -329,7 +329,7 @@ var badSides = []badFile{
 		"id: a text of 1001 bytes: want at most 1000"},
 	{"an algorithm without a name", side("algorithm: , limit: 1, window: 1m"), 5, 32, "algorithm: want text"},
 	{
-		"a limit of zero of a foreign limiter", side("limiter: mine, limit: 0, window: 1m"),
+		"a limit of zero of a custom limiter", side("limiter: mine, limit: 0, window: 1m"),
 		5, 20, "a limit of 0 is for our own algorithms",
 	},
 	{
@@ -373,7 +373,7 @@ var badSides = []badFile{
 		"an unknown field of a store", side("algorithm: gcra, limit: 1, window: 1m, store: { sinc: 1s }"),
 		5, 69, "did you mean sync",
 	},
-	{"a sync of a foreign limiter", side("limiter: mine, store: { sync: 1s }"), 5, 20, "leave out the store"},
+	{"a sync of a custom limiter", side("limiter: mine, store: { sync: 1s }"), 5, 20, "leave out the store"},
 	{
 		"an interval that is too short", side("algorithm: gcra, limit: 1, window: 1m, store: { sync: 1ms }"),
 		5, 75, "sync: want a duration from 10ms to 10s",
@@ -386,7 +386,7 @@ var badSides = []badFile{
 		"a synchronized log", side("algorithm: sliding_window_log, limit: 1, window: 1m, store: { sync: 1s }"),
 		5, 81, "cannot be synchronized: each of its entries",
 	},
-	{"a store of a foreign limiter", side("limiter: mine, store: other"), 5, 20, "leave out the store"},
+	{"a store of a custom limiter", side("limiter: mine, store: other"), 5, 20, "leave out the store"},
 	{"adaptive without a rule", side("algorithm: gcra, limit: 1, window: 1m, adaptive: true"), 5, 70, "adaptive: want"},
 	{"no signal", adaptiveSide("every: 30s"), 5, 70, `adaptive needs "signal"`},
 	{"an unknown signal", adaptiveSide("signal: cpu"), 5, 80, "adaptive: signal: want latency_p99 or error_rate or saturation"},
@@ -401,7 +401,7 @@ var badSides = []badFile{
 	{"no levels", adaptiveSide("signal: latency_p99, levels: []"), 5, 101, "want 1 to 8"},
 	{"a share of nothing", adaptiveSide("signal: error_rate, levels: [{ above: 0.00001%, limit: 50% }]"), 5, 110, "from 0.0001% on"},
 	{"changes too often", adaptiveSide("signal: latency_p99, every: 5s"), 5, 100, "want 20s to 1h"},
-	{"an adaptive foreign limiter", side("limiter: mine, adaptive: { signal: latency_p99 }"), 5, 46, "for our own algorithms"},
+	{"an adaptive custom limiter", side("limiter: mine, adaptive: { signal: latency_p99 }"), 5, 46, "for our own algorithms"},
 	{
 		"an adaptive limit of an expression", side("algorithm: gcra, limit: request.size, window: 1m, adaptive: { signal: latency_p99 }"),
 		5, 81, "for a limit that an expression gives",

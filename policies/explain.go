@@ -41,11 +41,11 @@ type ExplainedCharge struct {
 
 // ExplainedSide is a side with its limit for the request.
 type ExplainedSide struct {
-	// Algorithm is the name of the algorithm or of the foreign limiter, or none, which has no other fields in JSON.
+	// Algorithm is the name of the algorithm or of the custom limiter, or none, which has no other fields in JSON.
 	Algorithm string `json:"algorithm"`
-	// Limit is in units of cost, 0 for a foreign limiter without one.
+	// Limit is in units of cost, 0 for a custom limiter without one.
 	Limit int64 `json:"limit"`
-	// Window is as in a policy file, such as "1m"; "" for a foreign limiter without one.
+	// Window is as in a policy file, such as "1m"; "" for a custom limiter without one.
 	Window string `json:"window"`
 	// Burst is 0 unless the file names one.
 	Burst int64 `json:"burst"`

@@ -295,7 +295,7 @@ func (l *linter) cost(p *Policy, at *yaml.Node) {
 
 	for role, side := range p.Sides {
 		// A limit of 0 is meant to deny every request.
-		if side == nil || side.Foreign() || !side.constant() || side.limit.constant == 0 {
+		if side == nil || side.Custom() || !side.constant() || side.limit.constant == 0 {
 			continue
 		}
 		limit := algorithms.Limit{Requests: side.limit.constant, Burst: side.burst.constant}
@@ -312,11 +312,11 @@ func (l *linter) cost(p *Policy, at *yaml.Node) {
 	}
 }
 
-// withoutShare warns of today's limiter where it is foreign and has no limit in the file: local then has no share of a limit to
+// withoutShare warns of today's limiter where it is custom and has no limit in the file: local then has no share of a limit to
 // apply. Where the file says what happens, its author has decided.
 func (l *linter) withoutShare(p *Policy, at places) {
 	side := p.Sides[algorithms.Authoritative]
-	if !side.Foreign() || side.window > 0 || at["on_store_failure"] != nil {
+	if !side.Custom() || side.window > 0 || at["on_store_failure"] != nil {
 		return
 	}
 
@@ -368,7 +368,7 @@ const leastApart = 0.02
 // strictness warns of thresholds that two limiters which are the same can exceed, because a check can reach one side only.
 func (l *linter) strictness(p *Policy, at *yaml.Node) {
 	a, c := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
-	if c == nil || a.None() || !a.Foreign() && !c.Foreign() && a.Residence == c.Residence {
+	if c == nil || a.None() || !a.Custom() && !c.Custom() && a.Residence == c.Residence {
 		return
 	}
 	for _, threshold := range []struct {
@@ -424,7 +424,7 @@ func (s *Side) looserThan(other *Side) bool {
 	if s.adaptive != nil && (other.adaptive == nil || s.adaptive.rule.Key() != other.adaptive.rule.Key()) {
 		return false
 	}
-	if s.Foreign() || other.Foreign() || s.limit.expression != nil || other.limit.expression != nil {
+	if s.Custom() || other.Custom() || s.limit.expression != nil || other.limit.expression != nil {
 		return false
 	}
 	return s.Algorithm.Name() == other.Algorithm.Name() && s.window == other.window &&

@@ -215,7 +215,7 @@ var policyWarnings = []warningTest{
 		8, "newly_denied: 1% allows",
 	},
 	{
-		"a strict threshold beside a foreign limiter",
+		"a strict threshold beside a custom limiter",
 		candidate("key: request.user\n    promotion: {divergence: 0.1%}", "limiter: mine, limit: 10"),
 		8, "divergence: 0.1% allows",
 	},

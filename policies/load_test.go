@@ -70,7 +70,7 @@ func TestFirstLimit(t *testing.T) {
 	set := load(t, withNone(goodCandidate))
 	p := set.Policies[0]
 	a := p.Sides[algorithms.Authoritative]
-	if !a.None() || a.Foreign() || a.String() != "none" || a.Name() != "none" || len(set.Warnings) > 0 {
+	if !a.None() || a.Custom() || a.String() != "none" || a.Name() != "none" || len(set.Warnings) > 0 {
 		t.Errorf("%+v, warnings %v", a, set.Warnings)
 	}
 

@@ -79,10 +79,10 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 }
 
 // checkIDs refuses two sides of one id: they would share one part of a key's record, and
-// each would spend what the other has. Foreign sides have no part of it.
+// each would spend what the other has. Custom sides have no part of it.
 func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 	authoritative, candidate := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
-	if authoritative == nil || candidate == nil || authoritative.Foreign() || candidate.Foreign() {
+	if authoritative == nil || candidate == nil || authoritative.Custom() || candidate.Custom() {
 		return
 	}
 
@@ -95,7 +95,7 @@ func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 
 // Charge returns what the request is charged under the policy, and reports whether
 // the policy matches at all. The context's deadline, if it has one, ends expressions
-// that loop over claims. Foreign sides have no algorithm. The caller sets the instant and
+// that loop over claims. Custom sides have no algorithm. The caller sets the instant and
 // the enforced side of the charge, which no expression decides.
 //
 // On an error nothing is charged, and OnError decides. A candidate whose limit cannot

@@ -11,16 +11,16 @@ import (
 )
 
 // Side is one of a policy's two limiters as the file describes it: one of our
-// algorithms with its numbers, a foreign limiter by name, or none. Limit and burst are in units
-// of cost. Only a foreign side may lack a limit and a window, because it may know its own.
+// algorithms with its numbers, a custom limiter by name, or none. Limit and burst are in units
+// of cost. Only a custom side may lack a limit and a window, because it may know its own.
 type Side struct {
 	// ID names the side's part of a key's record; "" means the algorithm's name, in
 	// another store algorithm@store, and where the side is synchronized algorithm@store+sync.
 	ID string
 	Residence
-	// Algorithm is nil for a foreign side, and for none.
+	// Algorithm is nil for a custom side, and for none.
 	Algorithm algorithms.Algorithm
-	// Limiter is the name of a foreign side, which the program resolves. Its operator
+	// Limiter is the name of a custom side, which the program resolves. Its operator
 	// counts Revision up when the limiter's behaviour changes.
 	Limiter, Revision string
 
@@ -37,13 +37,13 @@ const none = "none"
 // cannot fail and keeps no record, so that it is asked nowhere.
 func (s *Side) None() bool { return s.Algorithm == nil && s.Limiter == "" }
 
-// Foreign reports whether the side is a limiter of the user's.
-func (s *Side) Foreign() bool { return s.Limiter != "" }
+// Custom reports whether the side is a limiter of the user's.
+func (s *Side) Custom() bool { return s.Limiter != "" }
 
-// Name returns the algorithm's name, the foreign limiter's, or none.
+// Name returns the algorithm's name, the custom limiter's, or none.
 func (s *Side) Name() string {
 	switch {
-	case s.Foreign():
+	case s.Custom():
 		return s.Limiter
 	case s.None():
 		return none
@@ -78,7 +78,7 @@ func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 }
 
 // Usual returns the side's limit as far as it is the same for every request: only the window, where
-// an expression decides the rest. It is zero for a foreign limiter without a limit.
+// an expression decides the rest. It is zero for a custom limiter without a limit.
 func (s *Side) Usual() algorithms.Limit {
 	limit, constant := s.Constant()
 	if !constant {
@@ -114,7 +114,7 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 
 	// Constants were validated when the file was loaded.
 	l := algorithms.Limit{Requests: requests, Window: s.window, Burst: burst}
-	if s.Foreign() || s.constant() {
+	if s.Custom() || s.constant() {
 		return l, nil
 	}
 	if err := s.Algorithm.Validate(l); err != nil {
@@ -152,8 +152,8 @@ func (s *Side) LargestLog() int64 {
 // they stand: token_bucket:data.overrides[...]/1m:burst=20.
 func (s *Side) String() string {
 	switch {
-	case s.Foreign():
-		return fmt.Sprintf("%s (foreign limiter, revision %q)", s.Limiter, s.Revision)
+	case s.Custom():
+		return fmt.Sprintf("%s (custom limiter, revision %q)", s.Limiter, s.Revision)
 	case s.None():
 		return none
 	}
@@ -180,9 +180,9 @@ func (s *Side) String() string {
 // identity is the side's share of the fingerprint: a change of it makes another side. Each
 // field has its place, even if empty, so that no text moves from one field to the next.
 func (s *Side) identity() string {
-	// The names of an algorithm and of a foreign limiter have places of their own, so that neither is taken for the other.
+	// The names of an algorithm and of a custom limiter have places of their own, so that neither is taken for the other.
 	name := ""
-	if !s.Foreign() {
+	if !s.Custom() {
 		name = s.Name()
 	}
 	fields := []string{
@@ -233,7 +233,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 
 		// A wrong name is reported with the fields that could not be read, for it has nothing
 		// to do with them. What follows it would fail for any of these alone.
-		if algorithm != "" && !side.Foreign() {
+		if algorithm != "" && !side.Custom() {
 			c.algorithm(algorithmAt, role, algorithm, side)
 		}
 		if c.errors() > before {
@@ -278,14 +278,14 @@ func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) 
 	switch {
 	case side.Limiter == none:
 		c.fail(placesOf(n).orNone("limiter"), "%s: limiter: none is no name of a limiter: "+noneAlone, role)
-	case side.Foreign() == named:
+	case side.Custom() == named:
 		c.fail(n, "%s: want either an algorithm or a limiter: algorithm: gcra, or limiter: legacy for one that the program has", role)
-	case !side.Foreign():
+	case !side.Custom():
 		c.checkLimit(n, role, side)
 	case side.limited && side.limit == number{}:
-		c.fail(n, "%s: a limit of 0 is for our own algorithms: a foreign limiter that is left without a limit has none", role)
+		c.fail(n, "%s: a limit of 0 is for our own algorithms: a custom limiter that is left without a limit has none", role)
 	case side.Store != "" || side.Sync > 0:
-		c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
+		c.fail(n, "%s: a custom limiter keeps its own state: leave out the store", role)
 	}
 }
 

@@ -474,8 +474,8 @@ func (s *suite) answerOf(
 		// One denial denies the request, and one side without an answer leaves it open.
 		switch {
 		case p.Sides[asked].None():
-		case p.Sides[asked].Foreign():
-			return "nothing, for " + p.Sides[asked].Limiter + " is a foreign limiter that only your program has", ""
+		case p.Sides[asked].Custom():
+			return "nothing, for " + p.Sides[asked].Limiter + " is a custom limiter that only your program has", ""
 		case o[asked].Err != nil:
 			return withoutPackage(o[asked].Err), ""
 		case !o[asked].Decision.Allowed:

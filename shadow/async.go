@@ -16,7 +16,7 @@ const (
 	asyncWorkers = 4
 	asyncWaiting = 256 // checks, per worker; beyond that they are inconclusive
 	asyncBatch   = 32  // made by one round trip, where the side is in a store
-	// asyncTimeout is for one batch or one call of a foreign limiter. No request waits for
+	// asyncTimeout is for one batch or one call of a custom limiter. No request waits for
 	// it, so it is longer than callTimeout.
 	asyncTimeout = time.Second
 )
@@ -147,7 +147,7 @@ func (q *asyncQueue) work(queue <-chan *asyncCheck) {
 }
 
 // batched reports whether other checks may be asked for together with this one.
-func (c *asyncCheck) batched() bool { return c.done == nil && c.side().foreign == nil }
+func (c *asyncCheck) batched() bool { return c.done == nil && c.side().custom == nil }
 
 // takeAsync copies a check and returns its memory to the pool: another request may fill it now.
 func takeAsync(batch []asyncCheck, c *asyncCheck) []asyncCheck {
@@ -158,7 +158,7 @@ func takeAsync(batch []asyncCheck, c *asyncCheck) []asyncCheck {
 }
 
 // inOneCall returns how many of the first checks one call makes: those of one side of one
-// migration in a store, and just one where a foreign limiter is asked. Only neighbours are
+// migration in a store, and just one where a custom limiter is asked. Only neighbours are
 // taken together: that keeps a key's checks in order. Both roles may be among them where the
 // stage has just changed.
 func inOneCall(batch []asyncCheck) int {
@@ -170,7 +170,7 @@ func inOneCall(batch []asyncCheck) int {
 	return n
 }
 
-// ask asks one side of checks, one check if it is a foreign limiter.
+// ask asks one side of checks, one check if it is a custom limiter.
 func (q *asyncQueue) ask(batch []asyncCheck) {
 	// The context is the queue's own: the request's may be over by now.
 	role, s := batch[0].role(), batch[0].side()
@@ -182,10 +182,10 @@ func (q *asyncQueue) ask(batch []asyncCheck) {
 		for i := range batch {
 			batch[i].seen[role] = algorithms.Skip(algorithms.OtherReason)
 		}
-	case s.foreign != nil:
+	case s.custom != nil:
 		c := &batch[0]
 		c.seen[role] = s.withBreaker(ctx, func() algorithms.Observation {
-			return call(ctx, s.foreign, &c.charge, c.evaluation.limits[role])
+			return call(ctx, s.custom, &c.charge, c.evaluation.limits[role])
 		})
 	default:
 		askStoreAsync(ctx, role, batch)
@@ -209,7 +209,7 @@ func askStoreAsync(ctx context.Context, role algorithms.Role, batch []asyncCheck
 		charges[i] = c.evaluation.only(role, &c.charge)
 		charges[i].Deferred = true
 
-		// An instant that Config.Clock gave is for both sides. A foreign limiter tells none.
+		// An instant that Config.Clock gave is for both sides. A custom limiter tells none.
 		if charges[i].At.IsZero() {
 			charges[i].At = c.seen[role.Other()].At
 		}
@@ -282,7 +282,7 @@ func (q *asyncQueue) addMark(queue chan<- *asyncCheck, done chan struct{}) bool 
 	}
 }
 
-var errAsync = errors.New("shadow: close: a foreign limiter does not return")
+var errAsync = errors.New("shadow: close: a custom limiter does not return")
 
 // close gives the workers asyncTimeout to make the queued checks. The rest is skipped, and
 // counted as that. It may be called more than once, and concurrently, as by Close and by a reload.

@@ -81,13 +81,13 @@ func TestFullQueueTakesNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApart(t)
 		released := make(chan struct{})
-		a.sides[algorithms.Candidate] = foreignSide(LimiterFunc(func(
+		a.sides[algorithms.Candidate] = customSide(LimiterFunc(func(
 			context.Context, string, algorithms.Limit, int64,
 		) (algorithms.Decision, error) {
 			<-released
 			return algorithms.Decision{Allowed: true}, nil
 		}))
-		a.sides[algorithms.Candidate].guardForeign("p", algorithms.Candidate, slog.New(slog.DiscardHandler))
+		a.sides[algorithms.Candidate].guardCustom("p", algorithms.Candidate, slog.New(slog.DiscardHandler))
 		added := 0
 		for range asyncWaiting + asyncBatch + 1 {
 			if a.progress.async.add(a.check()) {
@@ -114,8 +114,8 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 		})
 
 		a := newApart(t)
-		a.sides[algorithms.Candidate] = foreignSide(hangs)
-		a.sides[algorithms.Candidate].guardForeign("p", algorithms.Candidate, slog.New(slog.DiscardHandler))
+		a.sides[algorithms.Candidate] = customSide(hangs)
+		a.sides[algorithms.Candidate].guardCustom("p", algorithms.Candidate, slog.New(slog.DiscardHandler))
 		for range checks {
 			a.progress.async.add(a.check())
 		}

@@ -248,7 +248,7 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	})
 
 	sides := bothIn(newMemoryStore())
-	sides[algorithms.Candidate] = foreignSide(mine)
+	sides[algorithms.Candidate] = customSide(mine)
 	m := newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(stuckLog{slog.DiscardHandler, in, out})})
 	candidate := &m.sides[algorithms.Candidate]
 	defer m.progress.async.close(t.Context())

@@ -30,17 +30,17 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 		return algorithms.Decision{}, errMine
 	}
 
-	foreign := shadow.Side{Limiter: shadow.LimiterFunc(allows)}
+	custom := shadow.Side{Limiter: shadow.LimiterFunc(allows)}
 	failing := shadow.Side{Limiter: shadow.LimiterFunc(fails)}
 
 	for name, tt := range map[string]struct {
 		cfg     shadow.PairConfig
 		allowed int   // of 5, once completed
-		asked   int64 // of the foreign limiters
+		asked   int64 // of the custom limiters
 	}{
-		"foreign, to an algorithm": {shadow.PairConfig{Authoritative: foreign, Candidate: algorithm}, 3, 0},
-		"foreign, to foreign":      {shadow.PairConfig{Authoritative: foreign, Candidate: foreign}, 5, 5},
-		"to one that fails":        {shadow.PairConfig{Authoritative: foreign, Candidate: failing}, 5, 0}, // by the rule for failures
+		"custom, to an algorithm": {shadow.PairConfig{Authoritative: custom, Candidate: algorithm}, 3, 0},
+		"custom, to custom":       {shadow.PairConfig{Authoritative: custom, Candidate: custom}, 5, 5},
+		"to one that fails":       {shadow.PairConfig{Authoritative: custom, Candidate: failing}, 5, 0}, // by the rule for failures
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := shadow.NewPair(tt.cfg)
@@ -71,7 +71,7 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 			moved(promotion.Complete(t.Context(), stages, "default", order))
 			asked.Store(0)
 			if n := allow(); n != tt.allowed || asked.Load() != tt.asked {
-				t.Errorf("%s: %d of 5 allowed, and the foreign limiter asked %d times, want %d and %d",
+				t.Errorf("%s: %d of 5 allowed, and the custom limiter asked %d times, want %d and %d",
 					name, n, asked.Load(), tt.allowed, tt.asked)
 			}
 			if n := testutil.CollectAndCount(p, "shadowlimit_stage"); n != len(promotion.Stages) {
@@ -87,7 +87,7 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 			moved(promotion.Rollback(t.Context(), stages, "default", order))
 			asked.Store(0)
 			if n := allow(); n != 5 || asked.Load() < 5 {
-				t.Errorf("%s: rolled back, %d of 5 allowed, and the foreign limiter asked %d times", name, n, asked.Load())
+				t.Errorf("%s: rolled back, %d of 5 allowed, and the custom limiter asked %d times", name, n, asked.Load())
 			}
 		})
 	}

@@ -87,7 +87,7 @@ func (d *Decision) tighter(than *Decision) bool {
 	return cmp.Compare(known(d.Remaining), known(than.Remaining)) < 0
 }
 
-// known makes an unknown number the largest: a foreign limiter that does not say what
+// known makes an unknown number the largest: a custom limiter that does not say what
 // remains must not hide the number of a policy that does.
 func known(remaining int64) int64 {
 	if remaining < 0 {

@@ -56,13 +56,13 @@ func (p *inProcess) begin(m *migration) {
 	p.old.Store(together && !m.synchronized())
 }
 
-// outlives reports whether the side's state outlives this process. A foreign limiter is taken for one of
+// outlives reports whether the side's state outlives this process. A custom limiter is taken for one of
 // this process: where it keeps its state is not known.
 func (s *side) outlives() bool { return s.store != nil && s.store.remote() }
 
 // young reports whether a side began with this process, or with a reload, less than a window ago.
 func (m *migration) young(o *observations) bool {
-	// Config.Clock may give the instant. A foreign limiter tells none.
+	// Config.Clock may give the instant. A custom limiter tells none.
 	at := o[algorithms.Authoritative].At
 	if at.IsZero() {
 		at = o[algorithms.Candidate].At

@@ -51,16 +51,16 @@ func TestSideOfAYoungProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		inRedis := bothIn(newRemoteStore("", algorithms.NewMemory(algorithms.MemoryConfig{}), log))[0]
-		inMemory, foreign := bothIn(newMemoryStore())[0], foreignSide(AllowFunc(func(string) bool { return true }))
+		inMemory, custom := bothIn(newMemoryStore())[0], customSide(AllowFunc(func(string) bool { return true }))
 		for _, test := range []struct {
 			sides [2]side
 			young bool
 		}{
 			{[2]side{inRedis, inMemory}, true},
 			{[2]side{inMemory, inRedis}, true},
-			{[2]side{foreign, inRedis}, true},
-			{[2]side{foreign, inMemory}, false},
-			{[2]side{foreign, foreign}, false},
+			{[2]side{custom, inRedis}, true},
+			{[2]side{custom, inMemory}, false},
+			{[2]side{custom, custom}, false},
 			{[2]side{inMemory, inMemory}, false},
 			{[2]side{inRedis, inRedis}, false},
 		} {

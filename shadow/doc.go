@@ -4,7 +4,7 @@
 // Most users want a policy file and the middleware: set [Config].File, call [New], and pass
 // the harness to httplimit.New, which limits an http.Handler. [Harness.Decide] is for other
 // protocols. [Pair] compares two limiters without a policy file. [LimiterFunc] and
-// [AllowFunc] make a foreign limiter, which is one of yours, a side. The stages are moved by
+// [AllowFunc] make a custom limiter, which is one of yours, a side. The stages are moved by
 // the command shadowlimit, by the controller in automatic mode, or by the functions of
 // package promotion on [Harness.Stages].
 //
@@ -14,7 +14,7 @@
 // side is enforced for the charge's key, by the stage that this instance has applied. One
 // store judges both sides at one instant if it has them both. Otherwise a request waits for
 // the enforced side alone, and the other side is judged after the answer. The charge is then
-// settled: a foreign limiter is called, an authoritative stands in for a candidate that has
+// settled: a custom limiter is called, an authoritative stands in for a candidate that has
 // failed, the decision is made, and both observations are recorded. The decisions of all
 // policies are joined into one.
 //
@@ -29,16 +29,16 @@
 // The candidate is judged as if it were alone, but clients react to the enforced side. How
 // they react to the candidate shows only in a canary.
 //
-// A side in another store or a foreign limiter is asked in the request if it is enforced.
+// A side in another store or a custom limiter is asked in the request if it is enforced.
 // Otherwise it follows in a bounded queue, in the order of each key and at the instant of
 // the enforced side. A charge that finds no room counts as inconclusive. A side in memory
-// beside an enforced foreign limiter is judged in the request, after that limiter's answer.
+// beside an enforced custom limiter is judged in the request, after that limiter's answer.
 //
 // Beside an authoritative that is none a candidate in memory is judged in the request, and
 // any other one behind it until it is enforced. Nothing stands in for it then.
 //
-// An enforced foreign candidate has 250 ms to answer, and the authoritative stands in for it
-// afterwards. A foreign authoritative is called as it always was, without a limit of time.
+// An enforced custom candidate has 250 ms to answer, and the authoritative stands in for it
+// afterwards. A custom authoritative is called as it always was, without a limit of time.
 //
 // A store that fails five times in a row is tried by one request at a time, at growing
 // intervals of up to half a minute; each policy's on_store_failure decides the others. A

@@ -249,7 +249,7 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 		}
 	}
 
-	// Stores go on without the client. A foreign limiter, which settle calls, is given the
+	// Stores go on without the client. A custom limiter, which settle calls, is given the
 	// request's own context, as before it was wrapped.
 	ctx, cancel := detached(ctx)
 	defer cancel()

@@ -16,9 +16,9 @@ import (
 type evaluation struct {
 	*migration
 	hash        uint64              // places the key; see divergence.Hash
-	limits      [2]algorithms.Limit // by role, as configured, of foreign sides too
+	limits      [2]algorithms.Limit // by role, as configured, of custom sides too
 	declaration                     // judged with the request, which a worker has no more
-	// primaryStore judges in the request; nil where only a foreign limiter does.
+	// primaryStore judges in the request; nil where only a custom limiter does.
 	primaryStore *store
 	other        otherSide
 	// completed reports that the candidate is enforced and the only side left. It is read
@@ -72,7 +72,7 @@ type otherSide uint8
 
 const (
 	otherTogether otherSide = iota // judged with the enforced side, in one step
-	otherBeside                    // in memory: judged in the request, after the enforced foreign limiter has answered
+	otherBeside                    // in memory: judged in the request, after the enforced custom limiter has answered
 	otherAsync                     // judged after the answer, by the queue
 	otherNone                      // judged by nobody: it allows everything
 	otherAbsent                    // not judged
@@ -106,7 +106,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 		ev.primaryStore, c.Enforced = othersStore, other
 		return
 
-	// Memory costs next to nothing, so a side in memory is judged beside a foreign one. It
+	// Memory costs next to nothing, so a side in memory is judged beside a custom one. It
 	// comes second: a client that leaves would else be charged by this side alone.
 	case ev.primaryStore == nil && ev.sides[other].quick():
 		ev.other = otherBeside
@@ -142,7 +142,7 @@ func (ev *evaluation) asked(role algorithms.Role) algorithms.Side {
 }
 
 // record counts an outcome and notifies the observer. It is called when both sides are settled,
-// in the request or by the queue: once for each charge, and never for one that a foreign
+// in the request or by the queue: once for each charge, and never for one that a custom
 // authoritative has not answered because the client left.
 func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations) {
 	for role := range o {

@@ -97,7 +97,7 @@ policies:
 	}
 }
 
-// Close ends although a foreign limiter does not return, and says so.
+// Close ends although a custom limiter does not return, and says so.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	released := make(chan struct{})
 	returned := make(chan struct{}, 10)

@@ -11,10 +11,10 @@ import (
 // whose fingerprint changes begins again in shadow.
 func TestFingerprintsOfPairsAreFixed(t *testing.T) {
 	limit := algorithms.Limit{Requests: 100, Window: time.Minute}
-	foreign := Side{Limiter: AllowFunc(func(string) bool { return true }), Limit: limit, Revision: "3"}
+	custom := Side{Limiter: AllowFunc(func(string) bool { return true }), Limit: limit, Revision: "3"}
 	gcra := Side{Algorithm: algorithms.GCRA{}, Limit: limit, ID: "next"}
 
-	if got := fingerprintOf([2]Side{foreign, gcra}); got != "955cf77a744b" {
-		t.Errorf("the fingerprint of a foreign limiter and a GCRA is %s, was 955cf77a744b", got)
+	if got := fingerprintOf([2]Side{custom, gcra}); got != "955cf77a744b" {
+		t.Errorf("the fingerprint of a custom limiter and a GCRA is %s, was 955cf77a744b", got)
 	}
 }

@@ -175,7 +175,7 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	for i, err := range closeAsync(ctx, dropped) {
 		m := dropped[i]
 		if err != nil {
-			f.log.Warn("shadowlimit: a foreign limiter that is no longer used does not return; its calls are left behind",
+			f.log.Warn("shadowlimit: a custom limiter that is no longer used does not return; its calls are left behind",
 				"policy", m.spec.Policy)
 		}
 		if !m.hasCandidate() {

@@ -36,7 +36,7 @@ type Config struct {
 	Stores map[string]redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte
-	// Limiters are the foreign limiters, by the names that sides give in "limiter". A
+	// Limiters are the custom limiters, by the names that sides give in "limiter". A
 	// reloaded file can use these, and no others.
 	Limiters map[string]Limiter
 	// Instance names this process in the fleet; "" means its host and process id. A random
@@ -147,7 +147,7 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 }
 
 // Close stops watching the policy file, writes the last records, tells the fleet that this
-// instance has gone, and ends every goroutine, except for foreign limiters that do
+// instance has gone, and ends every goroutine, except for custom limiters that do
 // not return. It takes a few seconds at most where something hangs, and less if ctx is
 // over. Shut the server down first: decisions after Close are not recorded.
 func (h *Harness) Close(ctx context.Context) error {
@@ -278,13 +278,13 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	if configured.None() {
 		return noSide(), nil
 	}
-	if configured.Foreign() {
+	if configured.Custom() {
 		l := h.cfg.Limiters[configured.Limiter]
 		if l == nil {
 			return side{}, fmt.Errorf("no limiter %q: a Go program gives it in Config.Limiters; shadowlimit serve and shadowlimit-envoy have none",
 				configured.Limiter)
 		}
-		return foreignSide(l), nil
+		return customSide(l), nil
 	}
 
 	if configured.Sync > 0 {

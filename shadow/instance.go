@@ -188,7 +188,7 @@ func (i *instance) start(p *plan) {
 }
 
 // close writes the last records, tells the fleet that this instance has gone, and ends
-// every goroutine, except for foreign limiters that do not return.
+// every goroutine, except for custom limiters that do not return.
 func (i *instance) close(ctx context.Context) error {
 	within(ctx, fleetTimeout, i.engine.button.close) // its file may be on a disk that hangs
 

@@ -36,12 +36,12 @@ func pairAt(t *testing.T, enforced algorithms.Role, sides [2]shadow.Side) (pair 
 	return pair, seen
 }
 
-// leaves is a foreign limiter that spends, and whose clients may leave before its answer.
+// leaves is a custom limiter that spends, and whose clients may leave before its answer.
 var leaves = shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
 	return algorithms.Decision{Allowed: true, Remaining: -1}, ctx.Err()
 })
 
-// Clients that leave before an enforced foreign candidate has answered are limited all the
+// Clients that leave before an enforced custom candidate has answered are limited all the
 // same: the authoritative beside it stands in.
 func TestClientThatLeavesIsLimited(t *testing.T) {
 	two := shadow.Side{Algorithm: algorithms.FixedWindowAnchored{}, Limit: algorithms.Limit{Requests: 2, Window: time.Hour}}
@@ -92,8 +92,8 @@ func TestClientThatLeavesIsNotCompared(t *testing.T) {
 	}
 }
 
-// A side in memory is judged in the request, beside a foreign limiter that is enforced: no queue can drop its charge.
-func TestSideInMemoryIsJudgedBesideAForeignOne(t *testing.T) {
+// A side in memory is judged in the request, beside a custom limiter that is enforced: no queue can drop its charge.
+func TestSideInMemoryIsJudgedBesideACustomOne(t *testing.T) {
 	one := algorithms.Limit{Requests: 1, Window: time.Minute}
 	for _, enforced := range []algorithms.Role{algorithms.Authoritative, algorithms.Candidate} {
 		var sides [2]shadow.Side
@@ -107,7 +107,7 @@ func TestSideInMemoryIsJudgedBesideAForeignOne(t *testing.T) {
 	}
 }
 
-// Clients that leave a foreign authoritative before its answer are not charged beside it: a candidate would be charged
+// Clients that leave a custom authoritative before its answer are not charged beside it: a candidate would be charged
 // alone, as often as a client likes.
 func TestClientThatLeavesChargesNoCandidate(t *testing.T) {
 	one := algorithms.Limit{Requests: 1, Window: time.Hour}

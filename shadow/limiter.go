@@ -11,7 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-// Limiter is a foreign limiter, which is one of yours, as the harness calls it.
+// Limiter is a custom limiter, which is one of yours, as the harness calls it.
 type Limiter interface {
 	// Allow spends cost units of key's budget if the budget has them, and nothing
 	// otherwise. The limit is the one configured beside the limiter's name, zero if
@@ -51,7 +51,7 @@ func AllowFunc(allow func(key string) bool) Limiter {
 // a client, which could make one request arbitrarily slow.
 const mostAsked = 1000
 
-// call asks a foreign limiter. Its panic is a failure like any other: it may happen in a
+// call asks a custom limiter. Its panic is a failure like any other: it may happen in a
 // goroutine of ours, where it would end the process.
 func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) (o algorithms.Observation) {
 	defer func() {
@@ -69,7 +69,7 @@ func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms
 	return o
 }
 
-// Bounds of calls of an enforced foreign candidate, which must not hold a request up as the
+// Bounds of calls of an enforced custom candidate, which must not hold a request up as the
 // authoritative never did.
 const (
 	callTimeout = 250 * time.Millisecond
@@ -80,7 +80,7 @@ const (
 
 var errCalls = errors.New("shadow: too many calls of the limiter have not returned")
 
-// callBounded asks an enforced foreign limiter for no longer than callTimeout. A call
+// callBounded asks an enforced custom limiter for no longer than callTimeout. A call
 // that does not return by then is left behind.
 func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algorithms.Limit) algorithms.Observation {
 	return s.withBreaker(ctx, func() algorithms.Observation {
@@ -103,7 +103,7 @@ func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algo
 		answer := make(chan algorithms.Observation, 1)
 		go func() {
 			defer func() { <-s.calls }()
-			answer <- call(ctx, s.foreign, &kept, limit)
+			answer <- call(ctx, s.custom, &kept, limit)
 		}()
 
 		select {
@@ -115,7 +115,7 @@ func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algo
 	})
 }
 
-// withBreaker asks a foreign limiter for a caller with that context, unless the limiter has
+// withBreaker asks a custom limiter for a caller with that context, unless the limiter has
 // failed again and again. ask must not panic: its trial of the breaker would be lost.
 func (s *side) withBreaker(ctx context.Context, ask func() algorithms.Observation) algorithms.Observation {
 	asked, ok := s.breaker.allow()

@@ -88,17 +88,17 @@ func (l *local) ask(c *algorithms.Charge) observations {
 	return into[0]
 }
 
-// localForeignIDs name the parts of a key's local record that stand in for foreign
-// limiters. They differ, because both sides may be foreign.
-var localForeignIDs = [2]string{"foreign authoritative", "foreign candidate"}
+// localCustomIDs name the parts of a key's local record that stand in for custom
+// limiters. They differ, because both sides may be custom.
+var localCustomIDs = [2]string{"custom authoritative", "custom candidate"}
 
-// localSide returns what stands in for a side: its own algorithm or, for a foreign
+// localSide returns what stands in for a side: its own algorithm or, for a custom
 // limiter with a limit beside its name, a GCRA.
 func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
 	s, limit := &ev.sides[role], &ev.limits[role]
 	switch {
-	case s.foreign != nil:
-		return algorithms.Side{ID: localForeignIDs[role], Algorithm: algorithms.GCRA{}}, limit.Requests > 0 && limit.Window > 0
+	case s.custom != nil:
+		return algorithms.Side{ID: localCustomIDs[role], Algorithm: algorithms.GCRA{}}, limit.Requests > 0 && limit.Window > 0
 	case !s.remote():
 		return algorithms.Side{}, false
 	}

@@ -107,7 +107,7 @@ func (m *migration) begin(o *options) {
 	}
 
 	for role := range m.sides {
-		m.sides[role].guardForeign(m.spec.Policy, algorithms.Role(role), o.log)
+		m.sides[role].guardCustom(m.spec.Policy, algorithms.Role(role), o.log)
 	}
 	if m.spec.Apart || m.spec.FirstLimit && !m.sides[algorithms.Candidate].quick() {
 		m.progress.async = newAsyncQueue()

@@ -20,9 +20,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// Side is one of a Pair's two limiters: a foreign limiter, or an algorithm with a limit.
+// Side is one of a Pair's two limiters: a custom limiter, or an algorithm with a limit.
 type Side struct {
-	// Limiter is a foreign limiter, which is one of yours. Change Revision when its
+	// Limiter is a custom limiter, which is one of yours. Change Revision when its
 	// behaviour or LimitOf changes: the evidence then begins again.
 	Limiter  Limiter
 	Revision string
@@ -130,7 +130,7 @@ func newPair(cfg PairConfig) (*Pair, error) {
 
 	var sides [2]side
 	for role, configured := range [2]Side{cfg.Authoritative, cfg.Candidate} {
-		sides[role] = foreignSide(configured.Limiter)
+		sides[role] = customSide(configured.Limiter)
 		switch {
 		case configured.none():
 			sides[role] = noSide()
@@ -206,10 +206,10 @@ func errNoScript(a algorithms.Algorithm) error {
 }
 
 // describe puts a side into the words of status.
-func (s *Side) describe() string { return s.text("foreign limiter") }
+func (s *Side) describe() string { return s.text("custom limiter") }
 
-// text is a side's configuration; a foreign limiter, which has no name, gets the given one.
-func (s *Side) text(foreign string) string {
+// text is a side's configuration; a custom limiter, which has no name, gets the given one.
+func (s *Side) text(custom string) string {
 	if s.none() {
 		return "none"
 	}
@@ -219,11 +219,11 @@ func (s *Side) text(foreign string) string {
 	if s.Algorithm != nil {
 		return s.Algorithm.Name() + ":" + s.Limit.String()
 	}
-	return fmt.Sprintf("%s:%s, revision %q", foreign, s.Limit, s.Revision)
+	return fmt.Sprintf("%s:%s, revision %q", custom, s.Limit, s.Revision)
 }
 
 // fingerprintOf is the fingerprint of the two sides. Its bytes are stored, so "own limiter"
-// stays here, although it is the foreign limiter everywhere else: another word would
+// stays here, although it is the custom limiter everywhere else: another word would
 // begin every such pair's fingerprint again.
 func fingerprintOf(sides [2]Side) string {
 	text := ""
@@ -239,7 +239,7 @@ func fingerprintOf(sides [2]Side) string {
 // no limiter is asked.
 func (p *Pair) Allow(ctx context.Context, key string, cost int64) (d Decision) {
 	// It may be a client's number. As a failure of a limiter it would be left to the rule for
-	// failures, which may allow it, and a foreign limiter might give budget back.
+	// failures, which may allow it, and a custom limiter might give budget back.
 	if cost < 0 {
 		return p.refuse()
 	}
@@ -278,7 +278,7 @@ func (p *Pair) refuse() Decision {
 }
 
 // Close writes the last records, tells the fleet that this instance has gone, and ends
-// every goroutine, except for foreign limiters that do not return. It takes a few seconds
+// every goroutine, except for custom limiters that do not return. It takes a few seconds
 // at most where something hangs, and less if ctx is over.
 func (p *Pair) Close(ctx context.Context) error { return p.close(ctx) }
 

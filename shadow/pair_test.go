@@ -39,19 +39,19 @@ func (panicking) Validate(algorithms.Limit) error { return nil }
 // candidates are good and bad ones; the hanging end with ctx.
 func candidates(hanging context.Context) map[string]shadow.Side {
 	limit := algorithms.Limit{Requests: 3, Window: time.Minute}
-	foreign := func(f shadow.LimiterFunc) shadow.Side { return shadow.Side{Limiter: f} }
+	custom := func(f shadow.LimiterFunc) shadow.Side { return shadow.Side{Limiter: f} }
 
 	return map[string]shadow.Side{
 		"healthy": {Algorithm: algorithms.GCRA{}, Limit: limit},
 		"panics":  {Algorithm: panicking{}, Limit: limit},
-		"panics2": foreign(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { panic("no") }),
-		"fails": foreign(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		"panics2": custom(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { panic("no") }),
+		"fails": custom(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 			return algorithms.Decision{}, errors.New("no")
 		}),
-		"garbage": foreign(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		"garbage": custom(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 			return algorithms.Decision{Remaining: -7, RetryAfter: -time.Hour, Delay: -1, Limit: -1}, nil
 		}),
-		"hangs": foreign(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		"hangs": custom(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 			<-hanging.Done()
 			return algorithms.Decision{}, nil
 		}),
@@ -169,7 +169,7 @@ func counter(t *testing.T, pair *shadow.Pair, label string) float64 {
 }
 
 // The old limiter wrapped in one line, and a candidate of ours beside it.
-func TestForeignLimiterInOneLine(t *testing.T) {
+func TestCustomLimiterInOneLine(t *testing.T) {
 	var calls atomic.Int64
 	old := func(string) bool { return calls.Add(1) <= 2 }
 	pair, err := shadow.NewPair(shadow.PairConfig{

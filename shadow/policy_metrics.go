@@ -219,7 +219,7 @@ func newDurations(name string) *prometheus.HistogramVec {
 	}, []string{"policy", "side"})
 }
 
-const durationHelp = "How long a side took, in Redis or in a foreign limiter; absent for sides in memory."
+const durationHelp = "How long a side took, in Redis or in a custom limiter; absent for sides in memory."
 
 // difference is a histogram of the candidate's numbers minus the authoritative's.
 type difference struct {

@@ -64,7 +64,7 @@ type fallbacks struct{ denied, allowed atomic.Int64 }
 const (
 	byAuthoritative = iota // it stood in for a candidate
 	byLocal
-	byNone // on_store_failure allows or denies, and so does local for a foreign limiter without a limit
+	byNone // on_store_failure allows or denies, and so does local for a custom limiter without a limit
 )
 
 // fallbackLimiters are the values of the label limiter. An alert must tell an outage from a local limiter that denies much.

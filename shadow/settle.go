@@ -16,7 +16,7 @@ import (
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations, d *Decision) {
 	ev.answerNone(c, o)
 	ev.markUnasked(c, o)
-	ev.callForeign(ctx, c, o)
+	ev.callCustom(ctx, c, o)
 	ev.askBeside(ctx, c, o)
 	askStandIn(ctx, c, ev, o)
 
@@ -68,20 +68,20 @@ func (ev *evaluation) markUnasked(c *algorithms.Charge, o *observations) {
 	}
 }
 
-// callForeign asks an enforced foreign limiter, which no store judges.
-func (ev *evaluation) callForeign(ctx context.Context, c *algorithms.Charge, o *observations) {
+// callCustom asks an enforced custom limiter, which no store judges.
+func (ev *evaluation) callCustom(ctx context.Context, c *algorithms.Charge, o *observations) {
 	s := &ev.sides[c.Enforced]
 	switch {
-	case s.foreign == nil:
+	case s.custom == nil:
 	case c.Enforced == algorithms.Authoritative:
 		// Today's limiter is called as it always was: no breaker, no time limit.
-		o[c.Enforced] = call(ctx, s.foreign, c, ev.limits[c.Enforced])
+		o[c.Enforced] = call(ctx, s.custom, c, ev.limits[c.Enforced])
 	default:
 		o[c.Enforced] = s.callBounded(ctx, c, ev.limits[c.Enforced])
 	}
 }
 
-// askBeside judges a side in memory beside an enforced foreign limiter. A client that has
+// askBeside judges a side in memory beside an enforced custom limiter. A client that has
 // left may not have been charged there, and is not charged here: a candidate would be
 // charged alone. An authoritative is charged by askStandIn all the same, because clients
 // that leave early must not be without a limit.
@@ -126,8 +126,8 @@ func askStandIn(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *ob
 // askAuthoritative judges the authoritative by itself.
 func (ev *evaluation) askAuthoritative(ctx context.Context, c *algorithms.Charge) algorithms.Observation {
 	s := &ev.sides[algorithms.Authoritative]
-	if s.foreign != nil {
-		return call(ctx, s.foreign, c, ev.limits[algorithms.Authoritative])
+	if s.custom != nil {
+		return call(ctx, s.custom, c, ev.limits[algorithms.Authoritative])
 	}
 
 	ctx, cancel := detached(ctx)
@@ -137,10 +137,10 @@ func (ev *evaluation) askAuthoritative(ctx context.Context, c *algorithms.Charge
 	return o[0][algorithms.Authoritative]
 }
 
-// clientLeft reports whether an enforced foreign limiter has no answer because its
-// client has disconnected: only foreign limiters get the request's own context.
+// clientLeft reports whether an enforced custom limiter has no answer because its
+// client has disconnected: only custom limiters get the request's own context.
 func (ev *evaluation) clientLeft(ctx context.Context, c *algorithms.Charge, o *observations) bool {
-	return ev.sides[c.Enforced].foreign != nil && o[c.Enforced].Status != algorithms.Judged &&
+	return ev.sides[c.Enforced].custom != nil && o[c.Enforced].Status != algorithms.Judged &&
 		ctx.Err() == context.Canceled
 }
 
@@ -204,7 +204,7 @@ func (ev *evaluation) logFailures(o *observations) {
 }
 
 // classified returns what sides without an answer are as evidence. clientLeft says that the client
-// of an enforced foreign limiter has disconnected.
+// of an enforced custom limiter has disconnected.
 func (ev *evaluation) classified(o observations, clientLeft bool) observations {
 	// The client did not give the candidate the time to answer: that is no failure.
 	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]

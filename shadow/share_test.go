@@ -194,8 +194,8 @@ func TestDebtsThatAreOverCostNothing(t *testing.T) {
 func TestNegativeCostIsDenied(t *testing.T) {
 	limit := algorithms.Limit{Requests: 1, Window: time.Minute}
 	own := Side{Algorithm: algorithms.GCRA{}, Limit: limit}
-	foreign := Side{Limiter: AllowFunc(func(string) bool { return true }), Limit: limit}
-	for _, authoritative := range []Side{own, foreign} {
+	custom := Side{Limiter: AllowFunc(func(string) bool { return true }), Limit: limit}
+	for _, authoritative := range []Side{own, custom} {
 		candidate := Side{Algorithm: algorithms.FixedWindow{}, Limit: limit}
 		p, err := NewPair(PairConfig{Authoritative: authoritative, Candidate: candidate, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {

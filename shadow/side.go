@@ -10,16 +10,16 @@ import (
 )
 
 // side is one of a policy's two limiters, ready to be asked: an algorithm whose state a
-// store keeps, a foreign limiter, or none. The zero side is no side at all.
+// store keeps, a custom limiter, or none. The zero side is no side at all.
 type side struct {
 	none      bool            // an authoritative that allows everything; nothing is asked
 	algorithm algorithms.Side // without its limit, which comes with each charge
-	store     *store          // keeps the algorithm's state; nil for a foreign side
-	foreign   Limiter         // nil for an algorithm
-	breaker   *breaker        // of the foreign limiter; nil for an algorithm, whose store has one
+	store     *store          // keeps the algorithm's state; nil for a custom side
+	custom    Limiter         // nil for an algorithm
+	breaker   *breaker        // of the custom limiter; nil for an algorithm, whose store has one
 	calls     chan struct{}   // holds one value for each unfinished bounded call
 	shape     algorithms.Shape
-	window    time.Duration       // of its limit; 0 for a foreign limiter without one
+	window    time.Duration       // of its limit; 0 for a custom limiter without one
 	every     time.Duration       // of the exchange, where the store is synchronized; else 0
 	duration  prometheus.Observer // nil in memory, where measuring costs more than deciding
 	// adaptation is nil where the limit is always the whole.
@@ -33,14 +33,14 @@ func algorithmSide(a algorithms.Side, st *store) side {
 // noSide is an authoritative that allows everything.
 func noSide() side { return side{none: true} }
 
-// foreignSide returns the side of a limiter of the user's.
-func foreignSide(l Limiter) side { return side{foreign: l} }
+// customSide returns the side of a limiter of the user's.
+func customSide(l Limiter) side { return side{custom: l} }
 
-func (s *side) present() bool { return s.foreign != nil || s.store != nil }
+func (s *side) present() bool { return s.custom != nil || s.store != nil }
 
 // remote reports whether asking the side can fail, or take longer than a request should. A
-// foreign limiter counts as remote: it may be anywhere.
-func (s *side) remote() bool { return s.foreign != nil || s.store != nil && s.store.remote() }
+// custom limiter counts as remote: it may be anywhere.
+func (s *side) remote() bool { return s.custom != nil || s.store != nil && s.store.remote() }
 
 // resting reports whether the side is not to be asked now.
 func (s *side) resting() bool {
@@ -67,9 +67,9 @@ func (s *side) quick() bool {
 	return s.store != nil && !s.store.remote() && s.store.name != candidateStore
 }
 
-// guardForeign gives a foreign side what bounds its calls.
-func (s *side) guardForeign(policy string, role algorithms.Role, log *slog.Logger) {
-	if s.foreign == nil {
+// guardCustom gives a custom side what bounds its calls.
+func (s *side) guardCustom(policy string, role algorithms.Role, log *slog.Logger) {
+	if s.custom == nil {
 		return
 	}
 

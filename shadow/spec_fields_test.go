@@ -240,7 +240,7 @@ func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec.FirstLimit = true
 	state := promotion.State{Fingerprint: spec.Fingerprint, Stage: promotion.Promoted}
 	enforcement := func(s promotion.Spec) status.Enforcement {
-		compared := [2]side{1: foreignSide(AllowFunc(func(string) bool { return true }))}
+		compared := [2]side{1: customSide(AllowFunc(func(string) bool { return true }))}
 		return (&migration{spec: s, sides: compared, progress: &progress{}}).enforcement(state, circumstances{})
 	}
 

@@ -251,8 +251,8 @@ func (w *waits) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // after a promotion the former store may be slow or gone.
 func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 	for name, text := range map[string]string{
-		"to another store":     moving,
-		"to a foreign limiter": strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1),
+		"to another store":    moving,
+		"to a custom limiter": strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1),
 	} {
 		client, first := redisAt(t, miniredis.RunT(t).Addr()), new(waits)
 		client.AddHook(first)

@@ -13,7 +13,7 @@ import (
 // twinCounts are what a process was asked, and what it has counted.
 type twinCounts struct {
 	asked   atomic.Int64 // requests
-	left    atomic.Int64 // requests whose client left, in a world with a foreign limiter
+	left    atomic.Int64 // requests whose client left, in a world with a custom limiter
 	noted   atomic.Int64 // evaluations and peeks that the observer saw, and those of clients that left
 	without atomic.Int64 // of them, those that count as a decision of neither side
 }
@@ -38,7 +38,7 @@ func (w *twinWorld) checkCounted() {
 			continue
 		}
 
-		// A client that leaves a foreign authoritative before its answer is noted by the test alone, all others by both.
+		// A client that leaves a custom authoritative before its answer is noted by the test alone, all others by both.
 		asked, noted, left := n.asked.Load(), n.noted.Load(), n.left.Load()
 		if noted < asked || noted > asked+left {
 			w.violate("%s was asked %d times, and has counted %d evaluations", in.name, asked, noted)

@@ -28,10 +28,10 @@ var (
 	}
 	twinsApart = []twinArrangement{
 		{"two stores", [2]twinPlace{inFirst, inSecond}},
-		{"foreign and memory", [2]twinPlace{foreignInMemory, inMemory}},
-		{"memory and foreign", [2]twinPlace{inMemory, foreignInMemory}},
-		{"foreign and store", [2]twinPlace{foreignApart, inFirst}},
-		{"store and foreign", [2]twinPlace{inFirst, foreignApart}},
+		{"custom and memory", [2]twinPlace{customInMemory, inMemory}},
+		{"memory and custom", [2]twinPlace{inMemory, customInMemory}},
+		{"custom and store", [2]twinPlace{customApart, inFirst}},
+		{"store and custom", [2]twinPlace{inFirst, customApart}},
 	}
 	twinArrangements = append(append([]twinArrangement(nil), twinsTogether...), twinsApart...)
 )
@@ -75,7 +75,7 @@ func drawTwins(t *rapid.T, places [2]twinPlace, all []algorithms.Algorithm) (twi
 		algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: places,
 		instances: rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "instances"),
 	}
-	setting.adapts = !setting.foreign() && !setting.has(inSynchronized)
+	setting.adapts = !setting.custom() && !setting.has(inSynchronized)
 	if rapid.Bool().Draw(t, "promoted") {
 		setting.stage = promotion.Step{Stage: promotion.Promoted}
 	}

@@ -18,12 +18,12 @@ import (
 type twinPlace int
 
 const (
-	inFirst         twinPlace = iota // the service's own store, which may fail
-	inSecond                         // another store, which may fail
-	inMemory                         // of the process
-	foreignInMemory                  // a limiter of the user's in the process
-	foreignApart                     // a limiter of the user's with a server of its own
-	inSynchronized                   // of the process, which exchanges it with others: see exchangeBehind
+	inFirst        twinPlace = iota // the service's own store, which may fail
+	inSecond                        // another store, which may fail
+	inMemory                        // of the process
+	customInMemory                  // a limiter of the user's in the process
+	customApart                     // a limiter of the user's with a server of its own
+	inSynchronized                  // of the process, which exchanges it with others: see exchangeBehind
 )
 
 // twinSetting is two limiters and their fleet.
@@ -34,9 +34,9 @@ type twinSetting struct {
 	places    [2]twinPlace         // by role
 	instances int
 	stage     promotion.Step // the zero Step: shadow
-	// unlike is the limit that a foreign limiter goes by, whatever the file says; the zero Limit: the file's.
+	// unlike is the limit that a custom limiter goes by, whatever the file says; the zero Limit: the file's.
 	unlike algorithms.Limit
-	// adapts has the sides that are no foreign ones give way while the service suffers, by one rule.
+	// adapts has the sides that are no custom ones give way while the service suffers, by one rule.
 	adapts bool
 }
 
@@ -79,7 +79,7 @@ type twinInstance struct {
 	name    string
 	process *twinProcess
 	links   []*twinLink
-	foreign Limiter // the foreign side, if there is one
+	custom  Limiter // the custom side, if there is one
 	twins   bool    // what it compares is the twins
 	counted twinCounts
 }
@@ -139,10 +139,10 @@ func (s *twinSetting) has(p twinPlace) bool { return s.places[0] == p || s.place
 func (s *twinSetting) sharesRecord() bool { return s.places[0] == s.places[1] }
 
 // remote reports whether a side may fail.
-func (s *twinSetting) remote() bool { return s.has(inFirst) || s.has(inSecond) || s.has(foreignApart) }
+func (s *twinSetting) remote() bool { return s.has(inFirst) || s.has(inSecond) || s.has(customApart) }
 
-// foreign reports whether a side is a limiter of the user's.
-func (s *twinSetting) foreign() bool { return s.has(foreignInMemory) || s.has(foreignApart) }
+// custom reports whether a side is a limiter of the user's.
+func (s *twinSetting) custom() bool { return s.has(customInMemory) || s.has(customApart) }
 
 // twinRelease is what is deployed. The zero value is the twins.
 type twinRelease struct {
@@ -158,7 +158,7 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 	}
 	log := slog.New(slog.DiscardHandler)
 	stores := in.connect(log)
-	in.foreign = in.newForeign()
+	in.custom = in.newCustom()
 
 	button, view := newButton(RedButton{}, log), newFleetView()
 	e := newEngine("twins", stores, button, view, nil)
@@ -230,11 +230,11 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 			}
 		case inSecond:
 			sides[role] = algorithmSide(s, stores[1])
-		case foreignInMemory, foreignApart:
-			sides[role] = foreignSide(in.foreign)
+		case customInMemory, customApart:
+			sides[role] = customSide(in.custom)
 		}
 		charge.Sides[role] = algorithms.Side{Limit: limits[role]}
-		if sides[role].foreign == nil {
+		if sides[role].custom == nil {
 			s.Limit = limits[role]
 			charge.Sides[role] = s
 			if in.world.adapts {
@@ -259,11 +259,11 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 	return m
 }
 
-// newForeign returns a limiter of the user's, with a client of its own that gives up when its
+// newCustom returns a limiter of the user's, with a client of its own that gives up when its
 // context is over.
-func (in *twinInstance) newForeign() Limiter {
+func (in *twinInstance) newCustom() Limiter {
 	var pair algorithms.Pair = algorithms.NewMemory(algorithms.MemoryConfig{})
-	if in.world.has(foreignApart) {
+	if in.world.has(customApart) {
 		pair = in.links[1]
 	}
 
@@ -276,7 +276,7 @@ func (in *twinInstance) newForeign() Limiter {
 			limit = in.world.unlike
 		}
 		own := algorithms.Side{Algorithm: in.world.algorithm, Limit: limit}
-		c := algorithms.Charge{Policy: "foreign", Key: key, Cost: cost, Sides: [2]algorithms.Side{own}}
+		c := algorithms.Charge{Policy: "custom", Key: key, Cost: cost, Sides: [2]algorithms.Side{own}}
 		var into [1]observations
 		err := pair.Evaluate(ctx, []algorithms.Charge{c}, into[:])
 		return into[0][0].Decision, errors.Join(err, into[0][0].Err)
@@ -324,7 +324,7 @@ func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost 
 		in.counted.asked.Add(1)
 		d := in.Allow(ctx, key, cost)
 		switch left := ctx.Err() == context.Canceled; {
-		case left && w.foreign():
+		case left && w.custom():
 			in.counted.left.Add(1)
 			in.observe(Comparison{Key: key, At: asked, Outcome: divergence.Inconclusive}) // it is not recorded
 		case !left && !in.process.gone() && d.Allowed && cost > 0:

@@ -171,7 +171,7 @@ func exhausted(_ context.Context, d shadow.Decision) error {
 	return withRetryInfo(codes.ResourceExhausted, "too many requests", d.RetryAfter)
 }
 
-// withRetryInfo returns an error that says when to come again. A foreign limiter may not know that.
+// withRetryInfo returns an error that says when to come again. A custom limiter may not know that.
 func withRetryInfo(code codes.Code, text string, after time.Duration) error {
 	s := status.New(code, text)
 	if after > 0 {

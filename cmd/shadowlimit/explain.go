@@ -102,7 +102,7 @@ func protectedText(c *explainedCharge) string {
 }
 
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
-	// A foreign limiter decides by numbers that the file does not have.
+	// A custom limiter decides by numbers that the file does not have.
 	limit := "no limit of its own"
 	switch {
 	case s.Algorithm == noLimit:

@@ -75,7 +75,7 @@ func lookedAt(side *policies.Side) (asked algorithms.Side, unknown string) {
 	switch {
 	case side.None():
 		return asked, "it allows every request"
-	case side.Foreign():
+	case side.Custom():
 		return asked, "a limiter of the service's own, whose state is known there only"
 	case side.Sync > 0:
 		return asked, "it is synchronized: each instance has a state of its own"

@@ -118,7 +118,7 @@ func TestKeyStateText(t *testing.T) {
 		"key writes none|/r --config " + file: {"candidate      gcra:2/1h: 2 of 2 left, ", "no record", "secret"},
 		"key writes none|/r":                  {"lately    none known"},
 		"key tiers acme --config " + file:     {"authoritative", "limit depends on the request", "candidate      token_bucket:3/1h: 0 of 3 left"},
-		"key writes acme --config " + other:   {"in other: ", "candidate      mine (foreign limiter, revision \"1\")"},
+		"key writes acme --config " + other:   {"in other: ", "candidate      mine (custom limiter, revision \"1\")"},
 	} {
 		status, out, talk := shell(t, "", strings.Fields(args)...)
 		if missing := firstMissing(out, want); status != exitOK || missing != "" {

@@ -24,7 +24,7 @@ func needsOfSide(side *policies.Side) []string {
 	switch {
 	case side == nil:
 		return nil
-	case side.Foreign():
+	case side.Custom():
 		return []string{fmt.Sprintf("the limiter %q, in Config.Limiters", side.Limiter)}
 	case side.Store != "":
 		return []string{fmt.Sprintf("the store %q, in Config.Stores", side.Store)}

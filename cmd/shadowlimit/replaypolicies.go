@@ -30,9 +30,9 @@ func openPolicySubject(file string, from *requests, seen *observed) (*policySubj
 	from.headers = set.Reading().Headers
 	s := &policySubject{requests: from, observed: seen, in: intake{consequence: "not charged by some policy, because an expression failed"}}
 	for _, p := range set.Policies {
-		// A foreign limiter is Go code of the service: this program does not have it.
+		// A custom limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
-			if side != nil && side.Foreign() {
+			if side != nil && side.Custom() {
 				return nil, fmt.Errorf("%s: policy %s: the limiter %q is known to your program alone: it cannot be replayed",
 					file, p.Name, side.Limiter)
 			}

@@ -36,7 +36,7 @@ const tenants = `{"t_s":1700000000,"user":"a","headers":{"x-tenant":"t","plan":"
 `
 
 func TestReplayOfPoliciesRefuses(t *testing.T) {
-	foreign := func(role string) string {
+	custom := func(role string) string {
 		text := plain("true", "request.user")
 		for _, side := range []string{
 			"algorithm: fixed_window, limit: 2, window: 1m", "algorithm: fixed_window, id: next, limit: 1, window: 1m",
@@ -53,8 +53,8 @@ func TestReplayOfPoliciesRefuses(t *testing.T) {
 		content string
 		invocation
 	}{
-		{foreign("authoritative"), invocation{"a foreign authoritative", config(), 1, nil, []string{"FILE: policy first: ", "\"mine\""}}},
-		{foreign("candidate"), invocation{"a foreign candidate", config(), 1, nil, []string{"FILE: policy first: ", "\"mine\""}}},
+		{custom("authoritative"), invocation{"a custom authoritative", config(), 1, nil, []string{"FILE: policy first: ", "\"mine\""}}},
+		{custom("candidate"), invocation{"a custom candidate", config(), 1, nil, []string{"FILE: policy first: ", "\"mine\""}}},
 		{good, invocation{"--from", config("--from", "gcra:1/1m"), 2, nil, []string{"--config", "--from"}}},
 		{good, invocation{"--to", config("--to", "gcra:1/1m"), 2, nil, []string{"--config", "--to"}}},
 		{good, invocation{"--decisions", config("--decisions", "FILE.jsonl"), 2, nil, []string{"--decisions"}}},

@@ -144,7 +144,7 @@ func TestServeRefuses(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_REDIS", "")
 	t.Setenv(tokenVariable, "")
 	good := write(t, "policies.yaml", []byte(fleetFile))
-	foreign := write(t, "foreign.yaml", []byte(strings.Replace(fleetFile, "{ algorithm: gcra, limit: 1, window: 1h }",
+	custom := write(t, "custom.yaml", []byte(strings.Replace(fleetFile, "{ algorithm: gcra, limit: 1, window: 1h }",
 		`{ limiter: mine, revision: "1" }`, 1)))
 	short := write(t, "short", []byte("secret"))
 	cert, key, _ := certificateFiles(t)
@@ -158,7 +158,7 @@ func TestServeRefuses(t *testing.T) {
 		{"--config " + good + " x", exitUsage, "no arguments"},
 		{"--config missing.yaml", exitFailure, "missing.yaml: no such file"},
 		{"--config " + write(t, "broken.yaml", []byte(brokenFile)), exitFailure, `no algorithm "gcrra"`},
-		{"--config " + foreign, exitFailure, `no limiter "mine"`},
+		{"--config " + custom, exitFailure, `no limiter "mine"`},
 		{"--config " + good + " --listen 0.0.0.0:0", exitUsage, "needs a token (--token-file, or SHADOWLIMIT_TOKEN) and TLS"},
 		{"--config " + good + " --listen :0 --tls-cert " + cert + " --tls-key " + key, exitUsage, "needs a token"},
 		{"--config " + good + " --listen nonsense", exitUsage, "such as 127.0.0.1:8080"},

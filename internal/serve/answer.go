@@ -47,7 +47,7 @@ func answerOf(d shadow.Decision, fields httplimit.FieldList) answer {
 	return a
 }
 
-// microseconds rounds up, because a client that returns too early is denied again. A foreign limiter may give a negative
+// microseconds rounds up, because a client that returns too early is denied again. A custom limiter may give a negative
 // time, which counts as 0.
 func microseconds(d time.Duration) int64 {
 	whole := int64(max(d, 0) / time.Microsecond)

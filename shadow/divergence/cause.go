@@ -21,7 +21,7 @@ const (
 	StoreLag
 	// ColdState: the side that allows lacks what the other side has counted.
 	ColdState
-	// OtherCause: a side is foreign and does not say how it forgets.
+	// OtherCause: a side is custom and does not say how it forgets.
 	OtherCause
 	// SyncLag: the sides are equal, but one learns of other instances only when it is synchronized. It is the last one: the
 	// ledger has causes by their number.

@@ -248,7 +248,7 @@ const causesHead = `# Causes of a divergence
 
 ` + "`shadowlimit_divergence_causes_total`" + ` counts differences by their probable cause. The cause is guessed from how the
 two sides forget, from their limits, and from the answer of the side that allows: how much remains at that instant, and how
-long until the side is as if unused. It is a hint where to look; the gate does not use it. A foreign limiter does not say how
+long until the side is as if unused. It is a hint where to look; the gate does not use it. A custom limiter does not say how
 it forgets, so its differences are ` + "`other`" + `.
 
 | cause | what it means |
@@ -258,7 +258,7 @@ it forgets, so its differences are ` + "`other`" + `.
 | limit_value | one side's limit is lower, and is used up |
 | store_lag | the sides are equal, but in two stores, and judged at slightly different instants |
 | cold_state | the side that allows lacks what the other side has counted: it was restarted, failed over, or is new |
-| other | a side is foreign and does not say how it forgets |
+| other | a side is custom and does not say how it forgets |
 | sync_lag | the sides are equal, but one is [synchronized](synchronized.md): it learns of other instances behind its decisions |
 
 The table shows how good the guess is where the reason is known: pairs that differ for one reason only, in twenty minutes of

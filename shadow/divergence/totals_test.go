@@ -149,10 +149,10 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 		elapsed        time.Duration
 		want           divergence.Cause
 	}{
-		"a foreign limiter that allows": {
+		"a custom limiter that allows": {
 			algorithms.UnknownShape, algorithms.Bucket, limits{fixed, gcra}, false, 9, 0, divergence.OtherCause,
 		},
-		"a foreign limiter that denies": {
+		"a custom limiter that denies": {
 			algorithms.Bucket, algorithms.UnknownShape, limits{gcra, fixed}, false, 9, 0, divergence.OtherCause,
 		},
 		"a window that just began": {

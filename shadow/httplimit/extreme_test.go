@@ -24,16 +24,16 @@ func (f fixed) Allow(context.Context, string, algorithms.Limit, int64) (algorith
 	return f.Decision, nil
 }
 
-const foreign = `
+const custom = `
 version: 1
 name: test
 policies:
   - { name: p, key: request.ip, authoritative: { limiter: mine, limit: 9007199254740991, window: 1m } }
 `
 
-// For every decision of a foreign limiter, clients can parse the fields, and Retry-After is at least t.
+// For every decision of a custom limiter, clients can parse the fields, and Retry-After is at least t.
 func TestFieldsOfExtremeDecisions(t *testing.T) {
-	set, err := policies.Load("test.yaml", []byte(foreign))
+	set, err := policies.Load("test.yaml", []byte(custom))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -287,7 +287,7 @@ func appendName(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"')
 }
 
-// seconds rounds up, because a client that returns too early is denied again. The time of a foreign limiter may be
+// seconds rounds up, because a client that returns too early is denied again. The time of a custom limiter may be
 // negative, which counts as 0.
 func seconds(d time.Duration) int64 {
 	whole := int64(max(d, 0) / time.Second)

@@ -23,7 +23,7 @@ type Config struct {
 	Identify func(*http.Request, *policies.Request)
 	// OnDenied answers a denied request, whose response fields are already set. nil answers 429 with a line of text;
 	// see Problem. The decision's RetryAfter is the one that the client is told; it may be algorithms.Never, or 0 where a
-	// foreign limiter does not know it.
+	// custom limiter does not know it.
 	OnDenied func(http.ResponseWriter, *http.Request, shadow.Decision)
 	// Fields is the style of the response fields that tell a client its limit.
 	Fields Fields

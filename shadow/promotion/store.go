@@ -49,7 +49,7 @@ type Spec struct {
 	// CandidateStore is where the candidate is, likewise.
 	CandidateStore string `json:"candidate_store,omitempty"`
 	// AsksStore says by role that a store decides the side at each request: the service's own Redis where the store has no
-	// name. It is false for a foreign limiter, and for a side that is decided in the process.
+	// name. It is false for a custom limiter, and for a side that is decided in the process.
 	AsksStore [2]bool `json:"asks_store,omitzero"`
 	// Apart reports that the sides share no record: a check can reach one of them only.
 	Apart bool `json:"apart,omitempty"`

@@ -229,7 +229,7 @@ func (n *node) clockAndLatency(ctx context.Context) (clock, latency Finding) {
 	clock.Message = fmt.Sprintf("%s from this machine's", offset.Round(time.Millisecond))
 	if offset.Abs() > mostSkew+durations[0]/2 {
 		clock.Level, clock.Fix = warning, "synchronise both with NTP"
-		clock.Message += ": limits go by Redis's clock, but logs, metrics and foreign limiters by the clock of each machine"
+		clock.Message += ": limits go by Redis's clock, but logs, metrics and custom limiters by the clock of each machine"
 	}
 
 	median, worst := durations[samples/2], durations[samples-1]

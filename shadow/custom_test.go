@@ -19,9 +19,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// The authoritative, wherever it is, stands in for an enforced foreign candidate that
+// The authoritative, wherever it is, stands in for an enforced custom candidate that
 // fails, and the failure is counted.
-func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
+func TestFailingCustomCandidateIsStoodInFor(t *testing.T) {
 	failing := map[string]shadow.LimiterFunc{
 		"errs": func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 			return algorithms.Decision{}, errMine
@@ -35,7 +35,7 @@ func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
 
 	authoritatives := map[string]string{
 		"an algorithm": "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }",
-		"foreign":      "{ limiter: old }",
+		"custom":       "{ limiter: old }",
 	}
 
 	count := map[string]int{}
@@ -96,7 +96,7 @@ func TestUnknownLimitersAreRefused(t *testing.T) {
 
 var errMine = errors.New("mine is out of order")
 
-func TestForeignLimiterInAFile(t *testing.T) {
+func TestCustomLimiterInAFile(t *testing.T) {
 	calls := 0
 	mine := shadow.LimiterFunc(func(_ context.Context, key string, l algorithms.Limit, cost int64) (algorithms.Decision, error) {
 		if calls++; calls == 4 {
@@ -181,7 +181,7 @@ func TestClientThatLeavesIsNoErrorOfTheCandidate(t *testing.T) {
 	}
 }
 
-// A client that leaves while a foreign authoritative decides gets no answer, so no rule
+// A client that leaves while a custom authoritative decides gets no answer, so no rule
 // has decided in its place.
 func TestClientThatLeavesIsNoFallback(t *testing.T) {
 	old := shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
@@ -224,7 +224,7 @@ func TestAsyncSideIsJudgedByTheInjectedClock(t *testing.T) {
 	}
 }
 
-// Clients that give an enforced foreign candidate no time to answer must not take it away
+// Clients that give an enforced custom candidate no time to answer must not take it away
 // from the others.
 func TestCallersInAHurryDoNotOpenTheBreakerOfACandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestCallCutShortByCloseIsNoErrorOfTheCandidate(t *testing.T) {
 	}
 }
 
-func TestAuthoritativesLocalLimiterStandsInForAForeignCandidate(t *testing.T) {
+func TestAuthoritativesLocalLimiterStandsInForACustomCandidate(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redisAt(t, server.Addr())
 	dead := shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
