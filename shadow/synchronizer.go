@@ -14,7 +14,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-// synchronizer exchanges what a store in memory has admitted with a Redis, behind the requests. Its goroutine runs from the
+// synchronizer exchanges what a store in memory has admitted with a Redis, asynchronously. Its goroutine runs from the
 // first plan that has a synchronized side until close.
 type synchronizer struct {
 	memory  *algorithms.Memory
