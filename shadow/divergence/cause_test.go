@@ -255,7 +255,7 @@ it forgets, so its differences are ` + "`other`" + `.
 |---|---|
 | window_boundary | a window of one side has ended, and the other side still counts the requests in it |
 | burst_shape | a bucket allows less at once, or more over a window, than the other |
-| limit_value | one side's limit is lower, and is used up |
+| limit_value | one side's limit is lower, and is used up; always of a first limit |
 | store_lag | the sides are equal, but in two stores, and judged at slightly different instants |
 | cold_state | the side that allows lacks what the other side has counted: it was restarted, failed over, or is new |
 | other | a side is custom and does not say how it forgets |
