@@ -373,6 +373,9 @@ var badSides = []badFile{
 		"an unknown field of a store", side("algorithm: gcra, limit: 1, window: 1m, store: { sinc: 1s }"),
 		5, 69, "did you mean sync",
 	},
+	{"a label that is no name", side("algorithm: gcra, limit: 1, window: 1m}\n    labels: {a-b: x"), 6, 14, "is not a name"},
+	{"a label twice", side("algorithm: gcra, limit: 1, window: 1m}\n    labels: {a: x, a: y"), 6, 20, "already"},
+	{"a label of many bytes", side("algorithm: gcra, limit: 1, window: 1m}\n    labels: {a: " + strings.Repeat("x", 129)), 6, 17, "at most 128"},
 	{"a sync of a custom limiter", side("limiter: mine, store: { sync: 1s }"), 5, 20, "leave out the store"},
 	{
 		"an interval that is too short", side("algorithm: gcra, limit: 1, window: 1m, store: { sync: 1ms }"),

@@ -32,6 +32,8 @@ type ExplainedCharge struct {
 	Cost int64 `json:"cost"`
 	// Protected says that protect names the key: a difference that is declared as expected is a loss of it all the same.
 	Protected bool `json:"protected"`
+	// Labels are those of the policy; nil without any.
+	Labels map[string]string `json:"labels,omitempty"`
 	// OnStoreFailure is what decides the request while the store of the enforced side does not answer.
 	OnStoreFailure string `json:"on_store_failure"`
 	// Candidate is nil where the policy has no candidate.
@@ -104,7 +106,7 @@ func (s *Set) Explain(r *Request) Explanation {
 func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 	w := p.evaluation(context.Background(), r)
 
-	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), OnStoreFailure: p.OnStoreFailure}
+	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), Labels: p.Labels, OnStoreFailure: p.OnStoreFailure}
 	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)

@@ -18,6 +18,7 @@ policies:
     key: request.user
     authoritative: { algorithm: token_bucket, limit: 2, window: 1m, burst: 3 }
     candidate: { algorithm: gcra, limit: 'int(request.user)', window: 1m, burst: 4 }
+    labels: { team: payments }
     promotion: { protect: [ann] }
   - name: reads
     when: request.method == "GET"

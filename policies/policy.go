@@ -35,6 +35,8 @@ type Policy struct {
 	// OnError is FailAllow, which charges nothing, or FailDeny. It decides for a
 	// request for which the policy's match, key, cost or authoritative limit fails.
 	OnError string
+	// Labels are texts by name, which stand wherever the policy is shown; nil for none.
+	Labels map[string]string
 	// Promotion is the policy's section over the file's.
 	Promotion Promotion
 
@@ -59,6 +61,9 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		"when": {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
 		"key":  {read: c.key(&p.key), required: true},
 		"cost": {read: c.cost(&p.cost)},
+
+		// What is shown beside it.
+		"labels": {read: c.labels(&p.Labels)},
 
 		// The two limiters.
 		"authoritative": {read: c.side("authoritative", &p.Sides[algorithms.Authoritative]), required: true},

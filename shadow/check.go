@@ -19,6 +19,7 @@ func specOf(p *policies.Policy) promotion.Spec {
 		Config:        PromotionOf(p.Promotion),
 		First:         p.DeclaresFirst(),
 		FirstLimit:    p.Sides[algorithms.Authoritative].None(),
+		Labels:        p.Labels,
 
 		OnStoreFailure: p.OnStoreFailure,
 		Store:          p.Sides[algorithms.Authoritative].Store,

@@ -101,6 +101,14 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
+		"policy_label", "1 for each label of the policy: the name and the text that the policy file gives it.",
+		gauge, []string{"label", "text"}, func(r reading, send sender) {
+			for name, text := range r.spec.Labels {
+				send(1, name, text)
+			}
+		},
+	},
+	{
 		"stage", "1 for the stage that this instance applies, 0 for the others.",
 		gauge, []string{"stage"}, compared(func(r reading, send sender) {
 			for _, stage := range promotion.Stages {

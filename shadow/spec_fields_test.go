@@ -18,6 +18,7 @@ variables: { tenant: request.user }
 policies:
   - name: full
     key: request.user
+    labels: { team: payments }
     on_store_failure: allow
     authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }
     candidate: { algorithm: token_bucket, store: west, limit: 2, window: 1h, burst: 2 }
@@ -113,6 +114,7 @@ var specChanges = map[string]specChange{
 		"it selects requests, which instances do; what was compared of the others stays true"},
 	"Policy.cost": {"key: request.user", "cost: 2\n    key: request.user", noEffect,
 		"both sides are charged the same cost, which is no part of the comparison"},
+	"Policy.Labels":         {"team: payments", "team: search", newSpec, ""},
 	"Policy.OnStoreFailure": {"on_store_failure: allow", "on_store_failure: deny", newSpec, ""},
 	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
 		"instances decide by it without asking a controller"},
@@ -214,6 +216,8 @@ func TestStoreFailuresHaveTheWordsOfPolicyFiles(t *testing.T) {
 var notInOutage = map[string]string{
 	"Spec.First": "the file places the keys, and the enforced side is named for all of them",
 	"Spec.Store": "the authoritative is described with its store",
+
+	"Spec.Labels": "whose the policy is helps nobody to repair a store",
 
 	"Spec.CandidateStore": "the candidate is described with its store",
 	"Spec.AsksStore":      "the instance knows its own stores",

@@ -251,6 +251,8 @@ func change(t *testing.T, f reflect.Value) {
 		f.SetFloat(f.Float()/2 + 0.1)
 	case f.Kind() == reflect.Array:
 		change(t, f.Index(0))
+	case f.Kind() == reflect.Map:
+		f.Set(reflect.ValueOf(map[string]string{"label701": "text701"}))
 	case f.Kind() == reflect.Slice:
 		f.Set(reflect.MakeSlice(f.Type(), 1, 1))
 	default:

@@ -108,7 +108,7 @@ func goldenAssessment() promotion.Assessment {
 		a.State.Generation = 42
 		a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
-		a.Spec.First = true
+		a.Spec.First, a.Spec.Labels = true, map[string]string{"team": "payments"}
 		a.Spec.OnStoreFailure, a.Spec.Store, a.Live[0].Failing = promotion.FailDeny, "second", []string{"second"}
 		a.Spec.AuthoritativeRule, a.Spec.CandidateRule = "slow", "full"
 		a.Levels = map[string]adaptive.State{

@@ -3,9 +3,12 @@ package status
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -31,6 +34,8 @@ type Policy struct {
 	Authoritative string          `json:"authoritative"`
 	Candidate     string          `json:"candidate"`
 	Mode          string          `json:"mode"`
+	// Labels are those of the policy file, by name; empty without any.
+	Labels map[string]string `json:"labels"`
 	// StoreFailure says what decides while the store of the enforced side does not answer; "" if no instance has said so.
 	StoreFailure string `json:"store_failure,omitempty"`
 	// StoreUnreachable says that the authoritative's store does not answer, and what that means for a rollback.
@@ -177,6 +182,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		At:      s.At,
 
 		Summary:   Summarize(history.Total()),
+		Labels:    labelsOf(&a.Spec),
 		Gate:      a.Gate,
 		HarmScore: a.Alarm.Harm,
 		Instances: []Instance{},
@@ -201,6 +207,23 @@ func policyOf(a *promotion.Assessment) Policy {
 	p.addCauses(history)
 	p.addInstances(a)
 	return p
+}
+
+// labelsOf returns the labels, which are {} in JSON without any.
+func labelsOf(s *promotion.Spec) map[string]string {
+	if s.Labels == nil {
+		return map[string]string{}
+	}
+	return s.Labels
+}
+
+// LabelText lists the labels by name: "owner=ann, team=payments"; "" without any.
+func (p *Policy) LabelText() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
+		list = append(list, name+"="+humanize.Printable(p.Labels[name]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // modeOf returns the mode of a policy's promotion, as policy files have it.

@@ -59,6 +59,7 @@ func (p *Policy) write(b *strings.Builder) {
 // writeFacts writes a policy's setting and its last move, each on a line. One without a value has no line.
 func (p *Policy) writeFacts(b *strings.Builder) {
 	writeFact(b, "stage", fmt.Sprintf("%s, version %s%s, %s", p.Describe(), p.Version(), p.GenerationText(), p.Mode))
+	writeFact(b, "labels", p.LabelText())
 	writeFact(b, "enforced", p.EnforcedText())
 	writeFact(b, "authoritative", p.Authoritative)
 	writeFact(b, "candidate", p.Candidate)

@@ -40,6 +40,8 @@ type Spec struct {
 	// First says that the policy file names keys that are in a canary from its first step. The expression
 	// stays in the file: it may name clients.
 	First bool `json:"first,omitempty"`
+	// Labels are those of the policy file, by name.
+	Labels map[string]string `json:"labels,omitempty"`
 	// FirstLimit reports that there is no authoritative, which then allows everything and cannot fail.
 	FirstLimit bool `json:"first_limit,omitempty"`
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
