@@ -150,11 +150,6 @@ func fiveInAHundred(m *divergence.Minute) {
 	harm(m, divergence.NewlyDenied, 5, 1, rand.New(rand.NewPCG(1, 1)))
 }
 
-func aFifthDenied(m *divergence.Minute) {
-	m.Tally[divergence.AgreeAllow] -= 18
-	m.Tally[divergence.NewlyDenied] = 18
-}
-
 func candidateFails(m *divergence.Minute) {
 	m.Tally[divergence.AgreeAllow] -= 10
 	m.Tally[divergence.CandidateError] = 10
@@ -186,13 +181,5 @@ func stalled(m *divergence.Minute) {
 	if m.Unix%hour == 0 {
 		m.Tally[divergence.AgreeAllow] -= 5
 		m.Tally[divergence.Inconclusive] = 5
-	}
-}
-
-// mostlyStalled has an hour's bad minute with nothing compared, of 100 evaluations in one
-// minute and 6,000 in the hour.
-func mostlyStalled(m *divergence.Minute) {
-	if m.Unix%hour == 0 {
-		m.Tally = divergence.Tally{divergence.Inconclusive: 60}
 	}
 }

@@ -33,14 +33,6 @@ func drawBusy(t *rapid.T, n int) []float64 {
 	return list
 }
 
-func ones(n int) []float64 {
-	list := make([]float64, n)
-	for i := range list {
-		list[i] = 1
-	}
-	return list
-}
-
 func TestScoreIsTheDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p0 := drawThreshold(t)
