@@ -53,7 +53,7 @@ mutants: components ## delete each condition of each alert, or of ALERT, and req
 long: components servers mutants ## search for programs in which twins, models or ledgers fail: thousands, others each time
 	$(MAKE) test SHORT=
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins|DisturbedTime' -rapid.checks 2000 -timeout 0
-	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./shadow/divergence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
+	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./internal/evidence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run LeadersThatStop -count=1
 	. ./$(COMPONENTS) && cd integration && $(GO) test -run RandomDisturbances -disturbances 300 -seed 0 -timeout 60m -v
 

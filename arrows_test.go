@@ -18,14 +18,14 @@ var arrows = map[string][]string{
 	"algorithms/limitertest":       {"algorithms"},
 	"lua":                          {"algorithms", "internal/humanize"},
 	"policies":                     {"algorithms", "internal/adaptive", "internal/humanize"},
-	"shadow/divergence":            {"algorithms", "internal/humanize"},
-	"shadow/divergence/ledgertest": {"algorithms", "shadow/divergence"},
-	"shadow/promotion":             {"algorithms", "internal/adaptive", "internal/humanize", "shadow/divergence", "shadow/promotion/gate"},
-	"shadow/promotion/gate":        {"internal/humanize", "shadow/divergence"},
-	"shadow/promotion/storetest":   {"shadow/promotion"},
+	"internal/evidence":            {"algorithms", "internal/humanize"},
+	"internal/evidence/ledgertest": {"algorithms", "internal/evidence"},
+	"internal/stages":              {"algorithms", "internal/adaptive", "internal/humanize", "internal/evidence", "internal/gate"},
+	"internal/gate":                {"internal/humanize", "internal/evidence"},
+	"internal/stages/storetest":    {"internal/stages"},
 	"shadow": {
 		"algorithms", "internal/adaptive", "internal/humanize", "internal/status", "lua", "policies",
-		"shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
+		"internal/evidence", "internal/stages", "internal/gate",
 	},
 	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
 	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
@@ -41,7 +41,7 @@ var arrows = map[string][]string{
 	"internal/humanize":         {},
 	"internal/importer":         {"algorithms", "internal/humanize", "policies"},
 	"internal/replay": {
-		"algorithms", "internal/adaptive", "internal/humanize", "internal/status", "shadow/divergence", "shadow/promotion/gate",
+		"algorithms", "internal/adaptive", "internal/humanize", "internal/status", "internal/evidence", "internal/gate",
 	},
 	"internal/redisurl": {},
 	"internal/sample":   {},
@@ -49,7 +49,7 @@ var arrows = map[string][]string{
 	"internal/testseed": {},
 	"internal/view":     {"policies", "shadow/httplimit"},
 	"internal/status": {
-		"algorithms", "internal/adaptive", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
+		"algorithms", "internal/adaptive", "internal/humanize", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"dashboards": {},
 	"alerts":     {},
@@ -57,21 +57,21 @@ var arrows = map[string][]string{
 		"alerts", "algorithms", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/humanize", "internal/importer",
 		"internal/redisurl", "internal/replay",
-		"internal/serve", "internal/status", "lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
+		"internal/serve", "internal/status", "lua", "policies", "shadow", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"cmd/shadowlimit/internal/demo": {
 		"internal/accesslog", "internal/humanize", "internal/sample", "lua", "policies",
-		"shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion",
+		"shadow", "internal/evidence", "shadow/httplimit", "internal/stages",
 	},
 	"cmd/shadowlimit/internal/doctor": {
-		"algorithms", "internal/humanize", "lua", "shadow/promotion",
+		"algorithms", "internal/humanize", "lua", "internal/stages",
 	},
 }
 
 // others are modules that only some packages may import.
 var others = map[string][]string{
 	"github.com/redis/go-redis/": {
-		"lua", "shadow/divergence", "shadow/promotion", "shadow",
+		"lua", "internal/evidence", "internal/stages", "shadow",
 		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor", "internal/adaptertest", "internal/redisurl",
 	},
 	"github.com/prometheus/":        {"shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},

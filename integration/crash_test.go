@@ -7,27 +7,27 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // inLedger returns the number of comparisons in the fleet's ledger.
 func inLedger(t *testing.T, client redis.UniversalClient, name string) int64 {
 	t.Helper()
 
-	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)
+	store, ledger := stages.NewRedisStore(client, name), evidence.NewRedisLedger(client, name)
 	states, err := store.States(t.Context(), []string{"per-user"})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	heard, err := store.Heartbeat(t.Context(), promotion.Heartbeat{})
+	heard, err := store.Heartbeat(t.Context(), stages.Heartbeat{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := heard.Now
 
-	h, err := divergence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
+	h, err := evidence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // drill is a fleet of processes on a Redis with a replica. Proxies stand in front of
@@ -20,7 +20,7 @@ type drill struct {
 	primary, replica string
 	ours, theirs     *faultyProxy // of the test and the commands; of the instances
 	entrance         string       // address of ours
-	store            *promotion.RedisStore
+	store            *stages.RedisStore
 }
 
 const (
@@ -38,7 +38,7 @@ func newDrill(t *testing.T) *drill {
 
 	client := redis.NewClient(&redis.Options{Addr: d.entrance, MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
-	d.store = promotion.NewRedisStore(client, d.name)
+	d.store = stages.NewRedisStore(client, d.name)
 
 	for range drilled {
 		d.fleet = append(d.fleet, startService(t, instances, d.name))
@@ -92,7 +92,7 @@ func (d *drill) eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-func (d *drill) state(t *testing.T) promotion.State {
+func (d *drill) state(t *testing.T) stages.State {
 	t.Helper()
 	states, err := d.store.States(t.Context(), []string{"per-user"})
 	if err != nil {
@@ -102,9 +102,9 @@ func (d *drill) state(t *testing.T) promotion.State {
 }
 
 // awaitAll waits until all instances report that they have applied a version.
-func (d *drill) awaitAll(t *testing.T, v promotion.Version) {
+func (d *drill) awaitAll(t *testing.T, v stages.Version) {
 	t.Helper()
-	behind := func(i promotion.Instance) bool { return i.Policies["per-user"].Version != v }
+	behind := func(i stages.Instance) bool { return i.Policies["per-user"].Version != v }
 
 	d.eventually(t, "all have applied "+v.String(), func() bool {
 		f, err := d.store.Fleet(t.Context())
@@ -113,8 +113,8 @@ func (d *drill) awaitAll(t *testing.T, v promotion.Version) {
 }
 
 // must returns the state after an order, which must not fail.
-func must(t *testing.T) func(promotion.State, error) promotion.State {
-	return func(s promotion.State, err error) promotion.State {
+func must(t *testing.T) func(stages.State, error) stages.State {
+	return func(s stages.State, err error) stages.State {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -123,17 +123,17 @@ func must(t *testing.T) func(promotion.State, error) promotion.State {
 	}
 }
 
-var drillOrder = promotion.Order{Actor: "test", Reason: "drill"}
+var drillOrder = stages.Order{Actor: "test", Reason: "drill"}
 
 // expose moves the policy to a canary of all keys, on every instance.
-func (d *drill) expose(t *testing.T) promotion.State {
+func (d *drill) expose(t *testing.T) stages.State {
 	t.Helper()
-	if s := d.state(t); s.Stage == promotion.RolledBack {
-		must(t)(promotion.Resume(t.Context(), d.store, "per-user", drillOrder))
+	if s := d.state(t); s.Stage == stages.RolledBack {
+		must(t)(stages.Resume(t.Context(), d.store, "per-user", drillOrder))
 	}
 
-	step := promotion.Step{Stage: promotion.Canary, Percent: 100}
-	s := must(t)(promotion.Advance(t.Context(), d.store, "per-user", step, drillOrder))
+	step := stages.Step{Stage: stages.Canary, Percent: 100}
+	s := must(t)(stages.Advance(t.Context(), d.store, "per-user", step, drillOrder))
 	d.awaitAll(t, s.Version)
 	return s
 }
@@ -151,7 +151,7 @@ func (d *drill) failOver(t *testing.T) {
 
 	// The first request may get a connection that is dead.
 	d.eventually(t, "the new primary answers", func() bool {
-		_, err := d.store.Heartbeat(t.Context(), promotion.Heartbeat{})
+		_, err := d.store.Heartbeat(t.Context(), stages.Heartbeat{})
 		return err == nil
 	})
 }
@@ -169,7 +169,7 @@ func (d *drill) advances(t *testing.T) (n int64) {
 
 // checkRolledBack holds that every instance has applied a rollback, and that the trail
 // has it once and last.
-func (d *drill) checkRolledBack(t *testing.T, v promotion.Version) {
+func (d *drill) checkRolledBack(t *testing.T, v stages.Version) {
 	t.Helper()
 
 	for i, one := range d.fleet {
@@ -190,7 +190,7 @@ func (d *drill) checkRolledBack(t *testing.T, v promotion.Version) {
 		}
 	}
 
-	if last := history[len(history)-1]; times != 1 || last.Version != v || last.Stage != promotion.RolledBack {
+	if last := history[len(history)-1]; times != 1 || last.Version != v || last.Stage != stages.RolledBack {
 		t.Errorf("the trail has the rollback %s %d times and ends with %s, want it once and last: %v", v, times, last, history)
 	}
 }
@@ -213,7 +213,7 @@ func reaches(t *testing.T, d *drill) {
 		d.expose(t)
 
 		start := time.Now()
-		s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
+		s := must(t)(stages.Rollback(t.Context(), d.store, "per-user", drillOrder))
 		d.awaitAll(t, s.Version)
 		took = append(took, time.Since(start))
 	}
@@ -229,7 +229,7 @@ func survives(t *testing.T, d *drill) {
 	d.eventually(t, "the replica has the canary", func() bool { return d.has(t, d.replica, before) })
 	ask(t, d.replica, "REPLICAOF", "NO", "ONE")
 
-	s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
+	s := must(t)(stages.Rollback(t.Context(), d.store, "per-user", drillOrder))
 	d.awaitAll(t, s.Version)
 	advances := d.advances(t)
 
@@ -237,15 +237,15 @@ func survives(t *testing.T, d *drill) {
 	// promotes.
 	d.theirs.set(refuse)
 	d.failOver(t)
-	stale := promotion.Order{Actor: "stale controller", Expect: &before.Version}
-	full := promotion.Step{Stage: promotion.Promoted}
-	undone := must(t)(promotion.Advance(t.Context(), d.store, "per-user", full, stale))
+	stale := stages.Order{Actor: "stale controller", Expect: &before.Version}
+	full := stages.Step{Stage: stages.Promoted}
+	undone := must(t)(stages.Advance(t.Context(), d.store, "per-user", full, stale))
 
 	d.theirs.set(passOn)
 	d.awaitAll(t, s.Version)
 
 	stale.Expect = &undone.Version
-	if _, err := promotion.Pause(t.Context(), d.store, "per-user", stale); !errors.Is(err, promotion.ErrConflict) {
+	if _, err := stages.Pause(t.Context(), d.store, "per-user", stale); !errors.Is(err, stages.ErrConflict) {
 		t.Errorf("the stale controller may go on: %v", err)
 	}
 	if n := d.advances(t); n != advances {
@@ -255,11 +255,11 @@ func survives(t *testing.T, d *drill) {
 	d.checkRolledBack(t, s.Version)
 }
 
-func (d *drill) has(t *testing.T, addr string, s promotion.State) bool {
+func (d *drill) has(t *testing.T, addr string, s stages.State) bool {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer client.Close()
-	states, err := promotion.NewRedisStore(client, d.name).States(t.Context(), []string{"per-user"})
+	states, err := stages.NewRedisStore(client, d.name).States(t.Context(), []string{"per-user"})
 	return err == nil && states[0].Equal(s)
 }
 
@@ -278,7 +278,7 @@ func isRestored(t *testing.T, d *drill) {
 		status, out = shell(t, server{addr: d.entrance}, d.name,
 			"rollback", "per-user", "--reason", "drill", "--timeout", "20s")
 	}()
-	d.eventually(t, "the rollback is stored", func() bool { return d.state(t).Stage == promotion.RolledBack })
+	d.eventually(t, "the rollback is stored", func() bool { return d.state(t).Stage == stages.RolledBack })
 	s := d.state(t)
 
 	// The command must notice the outage, or it would not try again.
@@ -307,16 +307,16 @@ func TestTwoPromotionsAtOnce(t *testing.T) {
 	name := namespace()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { client.Close() })
-	store := promotion.NewRedisStore(client, name)
+	store := stages.NewRedisStore(client, name)
 
-	spec := promotion.Spec{Policy: "per-user", Fingerprint: "e", Config: promotion.Config{}.WithDefaults()}
-	_, err := store.Heartbeat(t.Context(), promotion.Heartbeat{Specs: []promotion.Spec{spec}})
-	if err := errors.Join(err, promotion.Begin(t.Context(), store, "per-user", "e", 0, "test")); err != nil {
+	spec := stages.Spec{Policy: "per-user", Fingerprint: "e", Config: stages.Config{}.WithDefaults()}
+	_, err := store.Heartbeat(t.Context(), stages.Heartbeat{Specs: []stages.Spec{spec}})
+	if err := errors.Join(err, stages.Begin(t.Context(), store, "per-user", "e", 0, "test")); err != nil {
 		t.Fatal(err)
 	}
 
 	for n, step := range []string{"1%", "10%", "50%", "full"} {
-		expect := promotion.Version{Term: 1, Seq: int64(1 + n)}.String()
+		expect := stages.Version{Term: 1, Seq: int64(1 + n)}.String()
 
 		// Writes are paused until both processes have read the state.
 		ask(t, addr, "CLIENT", "PAUSE", 60000, "WRITE")

@@ -6,10 +6,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // A replica that lacks the last charges takes over. Clients have again what the replica does
@@ -61,7 +61,7 @@ func TestFailoverGivesOneCapacity(t *testing.T) {
 	if want := limit + limit - known; allowed > want || allowed < want-1 {
 		t.Errorf("%d allowed, want %d: the limit, and what the replica did not know of", allowed, want)
 	}
-	if n := seen.of(divergence.AgreeAllow, divergence.AgreeDeny); n != answered {
+	if n := seen.of(evidence.AgreeAllow, evidence.AgreeDeny); n != answered {
 		t.Errorf("%d of %d answers were compared, and agree", n, answered)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // nextFile is the policy file of the next release: another candidate.
@@ -18,8 +18,8 @@ var nextFile = strings.Replace(serviceFile, "limit: 3", "limit: 4", 1)
 type rollout struct {
 	addr, name string
 	client     *redis.Client
-	store      *promotion.RedisStore
-	first      promotion.State // promoted, of serviceFile
+	store      *stages.RedisStore
+	first      stages.State // promoted, of serviceFile
 }
 
 // promotedFleet starts processes with serviceFile, which all have decided requests, and
@@ -30,12 +30,12 @@ func promotedFleet(t *testing.T, instances int) (*rollout, []*service) {
 	r := &rollout{addr: privateServer(t), name: namespace()}
 	r.client = redis.NewClient(&redis.Options{Addr: r.addr})
 	t.Cleanup(func() { r.client.Close() })
-	r.store = promotion.NewRedisStore(r.client, r.name)
+	r.store = stages.NewRedisStore(r.client, r.name)
 
 	fleet := r.start(t, instances)
 	var err error
-	full := promotion.Step{Stage: promotion.Promoted}
-	r.first, err = promotion.Advance(t.Context(), r.store, "per-user", full, promotion.Order{Actor: "test"})
+	full := stages.Step{Stage: stages.Promoted}
+	r.first, err = stages.Advance(t.Context(), r.store, "per-user", full, stages.Order{Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (r *rollout) start(t *testing.T, instances int, more ...string) (fleet []*s
 
 const withNextFile = fileVariable + "="
 
-func (r *rollout) state(t *testing.T) promotion.State {
+func (r *rollout) state(t *testing.T) stages.State {
 	t.Helper()
 	states, err := r.store.States(t.Context(), []string{"per-user"})
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *rollout) staysFirst(t *testing.T, during time.Duration, meanwhile func(
 	t.Helper()
 	end := time.After(during)
 	for tick := time.Tick(time.Second); ; {
-		if s := r.state(t); s.Fingerprint != r.first.Fingerprint || s.Stage != promotion.Promoted || !s.Since.Equal(r.first.Since) {
+		if s := r.state(t); s.Fingerprint != r.first.Fingerprint || s.Stage != stages.Promoted || !s.Since.Equal(r.first.Since) {
 			t.Fatalf("the state is %s of %s, want %s of %s", s, s.Fingerprint, r.first, r.first.Fingerprint)
 		}
 		if meanwhile != nil {
@@ -99,12 +99,12 @@ func (r *rollout) staysFirst(t *testing.T, during time.Duration, meanwhile func(
 
 func (r *rollout) isFirst(t *testing.T) bool {
 	s := r.state(t)
-	return s.Fingerprint == r.first.Fingerprint && s.Stage == promotion.Promoted && s.Since.Equal(r.first.Since)
+	return s.Fingerprint == r.first.Fingerprint && s.Stage == stages.Promoted && s.Since.Equal(r.first.Since)
 }
 
 func (r *rollout) isNext(t *testing.T) bool {
 	s := r.state(t)
-	return s.Fingerprint != r.first.Fingerprint && s.Stage == promotion.Shadow
+	return s.Fingerprint != r.first.Fingerprint && s.Stage == stages.Shadow
 }
 
 // Processes with an old file beside a promoted fleet: laptops without traffic, an instance

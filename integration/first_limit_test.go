@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 func firstLimit(t testing.TB, name string) *policies.Set {
@@ -50,8 +50,8 @@ func TestFirstLimit(t *testing.T) {
 // compared is what a Harness and a Pair have in common.
 type compared interface {
 	Sync(context.Context) error
-	Assess(context.Context) ([]promotion.Assessment, error)
-	Stages() promotion.Store
+	Assess(context.Context) ([]stages.Assessment, error)
+	Stages() stages.Store
 }
 
 func checkFirstLimit(t *testing.T, client *redis.Client, name string, of compared, ask func(string) bool) {
@@ -73,7 +73,7 @@ func checkFirstLimit(t *testing.T, client *redis.Client, name string, of compare
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	want := divergence.Tally{divergence.AgreeAllow: 3, divergence.NewlyDenied: 2}
+	want := evidence.Tally{evidence.AgreeAllow: 3, evidence.NewlyDenied: 2}
 	if got := list[0].Evidence.History.Total(); got != want || !list[0].Spec.FirstLimit {
 		t.Errorf("counted %v, want %v; %+v", got, want, list[0].Spec)
 	}
@@ -86,14 +86,14 @@ func checkFirstLimit(t *testing.T, client *redis.Client, name string, of compare
 		t.Errorf("the record has %d bytes, want the %d of one side", len(record), partBytes)
 	}
 
-	if _, err := promotion.Advance(t.Context(), of.Stages(), "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+	if _, err := stages.Advance(t.Context(), of.Stages(), "p", stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	sync()
 	if ask("alice") || !ask("bob") {
 		t.Error("promoted: alice has used up her limit in shadow, and bob has not")
 	}
-	if _, err := promotion.Rollback(t.Context(), of.Stages(), "p", promotion.Order{}); err != nil {
+	if _, err := stages.Rollback(t.Context(), of.Stages(), "p", stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	sync()
@@ -119,7 +119,7 @@ func TestFirstLimitCostsOneCall(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := promotion.Advance(t.Context(), h.Stages(), "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+	if _, err := stages.Advance(t.Context(), h.Stages(), "p", stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Sync(t.Context()); err != nil {

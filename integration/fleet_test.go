@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // command is the program, built once.
@@ -152,20 +152,20 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 	t.Helper()
 
 	client := clientOf(t, s)
-	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)
+	store, ledger := stages.NewRedisStore(client, name), evidence.NewRedisLedger(client, name)
 
 	states, err := store.States(t.Context(), []string{"per-user"})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	heard, err := store.Heartbeat(t.Context(), promotion.Heartbeat{})
+	heard, err := store.Heartbeat(t.Context(), stages.Heartbeat{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := heard.Now
 
-	h, err := divergence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
+	h, err := evidence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // longVariable asks for what takes too long for an ordinary run.
@@ -42,7 +42,7 @@ func newBench(t *testing.T, instances int) *bench {
 	b := &bench{&rollout{addr: privateServer(t), name: namespace()}, map[string]*service{}}
 	b.client = redis.NewClient(&redis.Options{Addr: b.addr})
 	t.Cleanup(func() { b.client.Close() })
-	b.store = promotion.NewRedisStore(b.client, b.name)
+	b.store = stages.NewRedisStore(b.client, b.name)
 	t.Cleanup(func() { b.explain(t) })
 	for n := range instances {
 		id := fmt.Sprint("leader", n)
@@ -67,9 +67,9 @@ func (b *bench) explain(t *testing.T) {
 }
 
 // promote enforces the candidate for all keys.
-func (b *bench) promote(t *testing.T) promotion.State {
+func (b *bench) promote(t *testing.T) stages.State {
 	t.Helper()
-	return must(t)(promotion.Advance(t.Context(), b.store, "per-user", promotion.Step{Stage: promotion.Promoted}, drillOrder))
+	return must(t)(stages.Advance(t.Context(), b.store, "per-user", stages.Step{Stage: stages.Promoted}, drillOrder))
 }
 
 // found returns when the leader last evaluated, and which process that is.
@@ -135,8 +135,8 @@ func TestLeadersThatStopAndDie(t *testing.T) {
 	b.signal(t, leader, syscall.SIGSTOP)
 	b.awaitOther(t, leader)
 	b.harm(t, leader)
-	b.await(t, 20*time.Second, "rolled back", func() bool { return b.state(t).Stage == promotion.RolledBack })
-	must(t)(promotion.Resume(t.Context(), b.store, "per-user", drillOrder))
+	b.await(t, 20*time.Second, "rolled back", func() bool { return b.state(t).Stage == stages.RolledBack })
+	must(t)(stages.Resume(t.Context(), b.store, "per-user", drillOrder))
 	again := b.promote(t)
 
 	<-time.After(time.Until(since.Add(stopped)))
@@ -171,7 +171,7 @@ func (b *bench) checkRollbacks(t *testing.T, stopped string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rollbacks := slices.DeleteFunc(history, func(s promotion.State) bool { return s.Stage != promotion.RolledBack })
+	rollbacks := slices.DeleteFunc(history, func(s stages.State) bool { return s.Stage != stages.RolledBack })
 	if len(rollbacks) != 1 || strings.Contains(rollbacks[0].Actor, stopped) {
 		t.Errorf("rollbacks %v, want one, and not by %s", rollbacks, stopped)
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // sameTwice is a file with one policy whose two sides are the same limiter. A fallback differs
@@ -38,7 +38,7 @@ policies:
 // outcomes counts comparisons. It is an observer.
 type outcomes struct {
 	mu     sync.Mutex
-	counts divergence.Tally
+	counts evidence.Tally
 }
 
 func (o *outcomes) observe(c shadow.Comparison) {
@@ -47,7 +47,7 @@ func (o *outcomes) observe(c shadow.Comparison) {
 	o.counts[c.Outcome]++
 }
 
-func (o *outcomes) of(list ...divergence.Outcome) (n int) {
+func (o *outcomes) of(list ...evidence.Outcome) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, outcome := range list {
@@ -79,7 +79,7 @@ func TestSlowNetworkIsNoFailure(t *testing.T) {
 			}
 
 			t.Logf("%s a request", (time.Since(begin) / requests).Round(time.Millisecond))
-			if n := seen.of(divergence.AgreeAllow); n != requests {
+			if n := seen.of(evidence.AgreeAllow); n != requests {
 				t.Errorf("%d of %d requests were compared", n, requests)
 			}
 		})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // outageFleet is a fleet behind a proxy, each process with a directory of its own.
@@ -23,7 +23,7 @@ type outageFleet struct {
 	proxy                 *faultyProxy
 	dirs                  []string
 	fleet                 []*service
-	store                 *promotion.RedisStore
+	store                 *stages.RedisStore
 }
 
 // startPromoted starts processes and promotes their policy, and waits until each has it on
@@ -34,14 +34,14 @@ func startPromoted(t *testing.T, n int) *outageFleet {
 	f.proxy, f.entrance = startProxy(t, f.redis)
 	client := redis.NewClient(&redis.Options{Addr: f.redis, MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
-	f.store = promotion.NewRedisStore(client, f.name)
+	f.store = stages.NewRedisStore(client, f.name)
 
 	for range n {
 		f.dirs = append(f.dirs, t.TempDir())
 		f.fleet = append(f.fleet, startServiceIn(t, f.dirs[len(f.dirs)-1], f.entrance, f.name))
 	}
-	full := promotion.Step{Stage: promotion.Promoted}
-	s := must(t)(promotion.Advance(t.Context(), f.store, "per-user", full, drillOrder))
+	full := stages.Step{Stage: stages.Promoted}
+	s := must(t)(stages.Advance(t.Context(), f.store, "per-user", full, drillOrder))
 	for _, dir := range f.dirs {
 		await(t, "the stage is on disk", func() bool {
 			text, _ := os.ReadFile(filepath.Join(dir, f.name+".stages1.json"))
@@ -188,7 +188,7 @@ func (f *outageFleet) checkResume(t *testing.T) {
 	}
 	await(t, "the releases are reported", func() bool {
 		f, err := f.store.Fleet(t.Context())
-		return err == nil && !slices.ContainsFunc(f.Instances, func(i promotion.Instance) bool { return i.RedButton })
+		return err == nil && !slices.ContainsFunc(f.Instances, func(i stages.Instance) bool { return i.RedButton })
 	})
 	if status, out := resume(); status != 0 {
 		t.Errorf("resumed: %d: %s", status, out)
@@ -210,11 +210,11 @@ func TestRedisFromAnOldSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t)(promotion.Rollback(t.Context(), f.store, "per-user", drillOrder))
+	must(t)(stages.Rollback(t.Context(), f.store, "per-user", drillOrder))
 	for _, dir := range f.dirs {
 		await(t, "the rollback is on disk", func() bool {
 			text, _ := os.ReadFile(filepath.Join(dir, f.name+".stages1.json"))
-			return strings.Contains(string(text), string(promotion.RolledBack))
+			return strings.Contains(string(text), string(stages.RolledBack))
 		})
 	}
 
@@ -227,8 +227,8 @@ func TestRedisFromAnOldSnapshot(t *testing.T) {
 		addr := privateServer(t, "--dir", dir)
 		client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 		t.Cleanup(func() { client.Close() })
-		f.store = promotion.NewRedisStore(client, f.name)
-		if states, err := f.store.States(t.Context(), []string{"per-user"}); err != nil || states[0].Stage != promotion.Promoted {
+		f.store = stages.NewRedisStore(client, f.name)
+		if states, err := f.store.States(t.Context(), []string{"per-user"}); err != nil || states[0].Stage != stages.Promoted {
 			t.Fatalf("the snapshot has %v, %v", states, err)
 		}
 		f.proxy.point(addr)
@@ -237,15 +237,15 @@ func TestRedisFromAnOldSnapshot(t *testing.T) {
 		t.Helper()
 		await(t, "the rollback is stored again", func() bool {
 			states, err := f.store.States(t.Context(), []string{"per-user"})
-			return err == nil && states[0].Stage == promotion.RolledBack && states[0].Hold
+			return err == nil && states[0].Stage == stages.RolledBack && states[0].Hold
 		})
 		for i, one := range f.fleet {
 			if n := one.metric(t, "shadowlimit_stage", `stage="rolled_back"`); n != 1 {
 				t.Errorf("%s: instance %d is not rolled back", when, i)
 			}
 		}
-		full := promotion.Step{Stage: promotion.Promoted}
-		if s, err := promotion.Advance(t.Context(), f.store, "per-user", full, drillOrder); err == nil {
+		full := stages.Step{Stage: stages.Promoted}
+		if s, err := stages.Advance(t.Context(), f.store, "per-user", full, drillOrder); err == nil {
 			t.Errorf("%s: %s, without a resume", when, s)
 		}
 	}

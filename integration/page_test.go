@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // pageShots names the folder into which screenshots are written, if it is set.
@@ -52,8 +52,8 @@ func TestStatusPageInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	order := promotion.Order{Actor: hostile, Reason: hostile}
-	if _, err := promotion.Pause(t.Context(), h.Stages(), "per-user", order); err != nil {
+	order := stages.Order{Actor: hostile, Reason: hostile}
+	if _, err := stages.Pause(t.Context(), h.Stages(), "per-user", order); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Sync(t.Context()); err != nil {
@@ -223,11 +223,11 @@ func threeDays() status.Report {
 	p.Summary = status.Summary{
 		Comparisons: 1_204_322, AgreeAllow: 1_190_000, AgreeDeny: 12_000, NewlyDenied: 1234, NewlyAllowed: 1088,
 		Keys: 9120, KeysNewlyDenied: 77, KeysNewlyAllowed: 31,
-		TopNewlyDenied: []divergence.KeyCount{
+		TopNewlyDenied: []evidence.KeyCount{
 			{Key: "tenant-4711", Count: 410},
 			{Key: "2001:db8:85a3::8a2e:370:7334", Count: 77},
 		},
-		TopNewlyAllowed: []divergence.KeyCount{{Key: strings.Repeat("tenant-", 30), Count: 200}},
+		TopNewlyAllowed: []evidence.KeyCount{{Key: strings.Repeat("tenant-", 30), Count: 200}},
 	}
 
 	ratio, bound, due := 0.0011, 0.0132, now.Add(26*time.Hour)
@@ -235,7 +235,7 @@ func threeDays() status.Report {
 		Verdict: gate.Wait, Reason: "22 h of 48 h have been seen", NotBefore: &due,
 		Conditions: []gate.Condition{{Name: "time seen", Have: "22 h", Need: "48 h", Due: &due}},
 	}
-	for _, r := range divergence.AllRatios {
+	for _, r := range evidence.AllRatios {
 		score := 42 / float64(1+r)
 		*p.Gate.Ratio(r) = gate.RatioResult{Ratio: &ratio, Threshold: 0.02, Score: score, UpperBound: &bound}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
 
 // Limits that no measurement exhausts, and under which a key stays in use for the whole
@@ -161,10 +161,10 @@ func fullLedger(t *testing.T, instances int) map[string]int64 {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: privateServer(t)})
 	defer client.Close()
-	ledger, id := divergence.NewRedisLedger(client, "scale"), divergence.ID{Policy: "p", Evidence: "e"}
+	ledger, id := evidence.NewRedisLedger(client, "scale"), evidence.ID{Policy: "p", Evidence: "e"}
 	now := time.Now()
 	for range instances {
-		r := divergence.NewRecorder(nil)
+		r := evidence.NewRecorder(nil)
 		observeHour(r, now.Truncate(time.Hour).Add(-time.Hour))
 		for r.Changed() {
 			b := r.Batch(now, true)
@@ -174,7 +174,7 @@ func fullLedger(t *testing.T, instances int) map[string]int64 {
 			r.Written(b)
 		}
 	}
-	leader := divergence.NewReader(ledger, id, now.Add(-2*time.Hour))
+	leader := evidence.NewReader(ledger, id, now.Add(-2*time.Hour))
 	if _, err := leader.History(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
@@ -183,9 +183,9 @@ func fullLedger(t *testing.T, instances int) map[string]int64 {
 	}
 
 	// Redis takes no hours of days ago, so all of them are the last one.
-	hour := now.Unix()/divergence.SecondsPerHour - 1
+	hour := now.Unix()/evidence.SecondsPerHour - 1
 	key := "shadowlimit1:{scale:p}:ledger:e:hour:"
-	for n := range int64(divergence.KeptDays*divergence.HoursPerDay - 1) {
+	for n := range int64(evidence.KeptDays*evidence.HoursPerDay - 1) {
 		if err := client.Copy(t.Context(), fmt.Sprint(key, hour), fmt.Sprint(key, hour-1-n), 0, false).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func fullLedger(t *testing.T, instances int) map[string]int64 {
 }
 
 // observeHour counts requests of 200 clients in each minute of an hour.
-func observeHour(r *divergence.Recorder, hour time.Time) {
+func observeHour(r *evidence.Recorder, hour time.Time) {
 	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
 	late := algorithms.Skip(algorithms.QueueFull)
 	kinds := [][2]algorithms.Observation{
@@ -204,8 +204,8 @@ func observeHour(r *divergence.Recorder, hour time.Time) {
 		at := hour.Add(time.Duration(m) * time.Minute)
 		for n := range 24 {
 			key := fmt.Sprint("client-", (m*24+n)%200)
-			hash := divergence.Hash("scale", "p", key)
-			r.Observe(key, hash, at, &kinds[n%len(kinds)], &divergence.Setting{Cost: 1})
+			hash := evidence.Hash("scale", "p", key)
+			r.Observe(key, hash, at, &kinds[n%len(kinds)], &evidence.Setting{Cost: 1})
 		}
 	}
 }

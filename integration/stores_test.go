@@ -12,11 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/evidence/ledgertest"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/stages/storetest"
 	"github.com/shadowlimit/shadowlimit/lua"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence/ledgertest"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/storetest"
 )
 
 // namespace returns a name of a service that no other test uses.
@@ -30,16 +30,16 @@ func clientOf(t *testing.T, s server) *redis.Client {
 
 func TestRedisStore(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
-		storetest.Run(t, func(t *testing.T) promotion.Store {
-			return promotion.NewRedisStore(clientOf(t, s), namespace())
+		storetest.Run(t, func(t *testing.T) stages.Store {
+			return stages.NewRedisStore(clientOf(t, s), namespace())
 		})
 	})
 }
 
 func TestRedisLedger(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
-		ledgertest.Run(t, func(t *testing.T) divergence.Ledger {
-			return divergence.NewRedisLedger(clientOf(t, s), namespace())
+		ledgertest.Run(t, func(t *testing.T) evidence.Ledger {
+			return evidence.NewRedisLedger(clientOf(t, s), namespace())
 		})
 	})
 }
@@ -58,12 +58,12 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	mute := redis.NewClient(&redis.Options{Addr: addr, Username: "mute", Password: "pw"})
 	defer mute.Close()
 
-	store := promotion.NewRedisStore(mute, "test")
-	if err := promotion.Begin(t.Context(), store, "p", "e", 0, "test"); err != nil {
+	store := stages.NewRedisStore(mute, "test")
+	if err := stages.Begin(t.Context(), store, "p", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
 
-	if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
+	if s, err := stages.Rollback(t.Context(), store, "p", stages.Order{}); err != nil || s.Stage != stages.RolledBack {
 		t.Errorf("%v, %v", s, err)
 	}
 }
@@ -73,17 +73,17 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 func TestRefusedMoveKeepsTheState(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store := promotion.NewRedisStore(client, name)
+		store := stages.NewRedisStore(client, name)
 		for _, what := range []string{"states", "audit:p"} {
 			if err := client.LPush(t.Context(), "shadowlimit1:{"+name+"}:"+what, "x").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		if _, err := promotion.Resume(t.Context(), store, "p", promotion.Order{}); err == nil {
+		if _, err := stages.Resume(t.Context(), store, "p", stages.Order{}); err == nil {
 			t.Error("a step that cannot be put on record was taken")
 		}
-		if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
+		if s, err := stages.Rollback(t.Context(), store, "p", stages.Order{}); err != nil || s.Stage != stages.RolledBack {
 			t.Errorf("after a refused move: %v, %v", s, err)
 		}
 	})
@@ -93,10 +93,10 @@ func TestRefusedMoveKeepsTheState(t *testing.T) {
 func TestAuditTrailIsBounded(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store := promotion.NewRedisStore(client, name)
+		store := stages.NewRedisStore(client, name)
 		for seq := range int64(1500) {
-			next := promotion.State{Version: promotion.Version{Term: 1, Seq: seq + 1}, Stage: promotion.Shadow, Fingerprint: "e"}
-			if err := store.Put(t.Context(), "p", next, promotion.Condition{}); err != nil {
+			next := stages.State{Version: stages.Version{Term: 1, Seq: seq + 1}, Stage: stages.Shadow, Fingerprint: "e"}
+			if err := store.Put(t.Context(), "p", next, stages.Condition{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -114,21 +114,21 @@ func TestAuditTrailIsBounded(t *testing.T) {
 func TestTermBeyondBelief(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store := promotion.NewRedisStore(client, name)
-		corrupt := promotion.State{Version: promotion.Version{Term: math.MaxInt64, Seq: 1}, Stage: promotion.Promoted, Fingerprint: "e"}
-		if err := store.Put(t.Context(), "p", corrupt, promotion.Condition{}); err != nil {
+		store := stages.NewRedisStore(client, name)
+		corrupt := stages.State{Version: stages.Version{Term: math.MaxInt64, Seq: 1}, Stage: stages.Promoted, Fingerprint: "e"}
+		if err := store.Put(t.Context(), "p", corrupt, stages.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 
 		states, err := store.States(t.Context(), []string{"p"})
-		if err != nil || states[0].Stage != promotion.RolledBack || states[0].Version != (promotion.Version{}) {
+		if err != nil || states[0].Stage != stages.RolledBack || states[0].Version != (stages.Version{}) {
 			t.Errorf("read %+v, %v, want garbage", states[0], err)
 		}
-		known := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Percent: 100, Fingerprint: "e"}
-		if err := store.Put(t.Context(), "p", known, promotion.Condition{}); err != nil {
+		known := stages.State{Version: stages.Version{Term: 1, Seq: 2}, Stage: stages.Promoted, Percent: 100, Fingerprint: "e"}
+		if err := store.Put(t.Context(), "p", known, stages.Condition{}); err != nil {
 			t.Errorf("an instance asserts what it knows: %v", err)
 		}
-		if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Term != s.At.Unix() || s.Seq != 1 {
+		if s, err := stages.Rollback(t.Context(), store, "p", stages.Order{}); err != nil || s.Term != s.At.Unix() || s.Seq != 1 {
 			t.Errorf("a rollback: %v, %v", s, err)
 		}
 	})
@@ -139,9 +139,9 @@ func TestTermBeyondBelief(t *testing.T) {
 func TestRollbackOfAnUnreadableState(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store, key := promotion.NewRedisStore(client, name), "shadowlimit1:{"+name+"}:states"
-		known := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Percent: 100, Fingerprint: "e"}
-		if err := store.Put(t.Context(), "p", known, promotion.Condition{}); err != nil {
+		store, key := stages.NewRedisStore(client, name), "shadowlimit1:{"+name+"}:states"
+		known := stages.State{Version: stages.Version{Term: 1, Seq: 2}, Stage: stages.Promoted, Percent: 100, Fingerprint: "e"}
+		if err := store.Put(t.Context(), "p", known, stages.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		sound := client.HGet(t.Context(), key, "p").Val()
@@ -150,13 +150,13 @@ func TestRollbackOfAnUnreadableState(t *testing.T) {
 				t.Fatal(err)
 			}
 			states, err := store.States(t.Context(), []string{"p"})
-			if err != nil || states[0].Stage != promotion.RolledBack {
+			if err != nil || states[0].Stage != stages.RolledBack {
 				t.Errorf("%q is read as %+v, %v", text, states, err)
 			}
-			if _, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{Actor: "ann"}); err != nil {
+			if _, err := stages.Rollback(t.Context(), store, "p", stages.Order{Actor: "ann"}); err != nil {
 				t.Error(err)
 			}
-			if err := store.Put(t.Context(), "p", known, promotion.Condition{}); !errors.Is(err, promotion.ErrConflict) {
+			if err := store.Put(t.Context(), "p", known, stages.Condition{}); !errors.Is(err, stages.ErrConflict) {
 				t.Errorf("after a rollback of %q an instance puts a promotion: %v", text, err)
 			}
 		}
@@ -167,10 +167,10 @@ func TestRollbackOfAnUnreadableState(t *testing.T) {
 func TestMoveIsForTheStateThatWasJudged(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store := promotion.NewRedisStore(client, name)
-		begin := func(fingerprint string) promotion.State {
+		store := stages.NewRedisStore(client, name)
+		begin := func(fingerprint string) stages.State {
 			t.Helper()
-			err := promotion.Begin(t.Context(), store, "p", fingerprint, 0, "test")
+			err := stages.Begin(t.Context(), store, "p", fingerprint, 0, "test")
 			states, failed := store.States(t.Context(), []string{"p"})
 			if err != nil || failed != nil {
 				t.Fatal(err, failed)
@@ -185,8 +185,8 @@ func TestMoveIsForTheStateThatWasJudged(t *testing.T) {
 		if other := begin("b"); other.Version != judged.Version {
 			t.Fatalf("the states have the versions %s and %s", judged.Version, other.Version)
 		}
-		_, err := promotion.Advance(t.Context(), store, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{Judged: &judged})
-		if !errors.Is(err, promotion.ErrConflict) {
+		_, err := stages.Advance(t.Context(), store, "p", stages.Step{Stage: stages.Promoted}, stages.Order{Judged: &judged})
+		if !errors.Is(err, stages.ErrConflict) {
 			t.Errorf("a step that was judged for another fingerprint: %v", err)
 		}
 	})
@@ -196,14 +196,14 @@ func TestMoveIsForTheStateThatWasJudged(t *testing.T) {
 func TestLeaseEnds(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store, key := promotion.NewRedisStore(client, name), "shadowlimit1:{"+name+"}:lease"
+		store, key := stages.NewRedisStore(client, name), "shadowlimit1:{"+name+"}:lease"
 		if err := client.LPush(t.Context(), key, "x").Err(); err != nil {
 			t.Fatal(err)
 		}
 		lead := func(id, want string) {
 			t.Helper()
-			h, err := store.Heartbeat(t.Context(), promotion.Heartbeat{ID: id, Leads: true})
-			if err != nil || h.Leader != want || h.Lease <= 0 || h.Lease > promotion.LeaseFor {
+			h, err := store.Heartbeat(t.Context(), stages.Heartbeat{ID: id, Leads: true})
+			if err != nil || h.Leader != want || h.Lease <= 0 || h.Lease > stages.LeaseFor {
 				t.Fatalf("%q leads for %s, %v, want %q", h.Leader, h.Lease, err, want)
 			}
 		}
@@ -226,7 +226,7 @@ func TestLeaseEnds(t *testing.T) {
 func TestHeartbeatReplacesGarbage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
-		store := promotion.NewRedisStore(client, name)
+		store := stages.NewRedisStore(client, name)
 		for _, what := range []string{"heard", "instances", "lease", "changes", "policies", "levels", "assessments", "details"} {
 			if err := client.LPush(t.Context(), "shadowlimit1:{"+name+"}:"+what, "x").Err(); err != nil {
 				t.Fatal(err)
@@ -236,13 +236,13 @@ func TestHeartbeatReplacesGarbage(t *testing.T) {
 			t.Errorf("garbage is read as %+v, %v", f, err)
 		}
 
-		self := promotion.Instance{ID: "a", Policies: map[string]promotion.Applied{"p": {Fingerprint: "e"}}}
-		heartbeat := promotion.Heartbeat{ID: "a", Self: &self, Leads: true, Specs: []promotion.Spec{{Policy: "p"}}, Policies: []string{"p"}}
+		self := stages.Instance{ID: "a", Policies: map[string]stages.Applied{"p": {Fingerprint: "e"}}}
+		heartbeat := stages.Heartbeat{ID: "a", Self: &self, Leads: true, Specs: []stages.Spec{{Policy: "p"}}, Policies: []string{"p"}}
 		h, err := store.Heartbeat(t.Context(), heartbeat)
 		if err != nil || h.Refused != nil || h.Leader != "a" || !h.Known || h.Live != 1 || len(h.States) != 1 {
 			t.Errorf("%+v, %v", h, err)
 		}
-		if err := store.Publish(t.Context(), promotion.Findings{At: h.Now, By: "a", Policies: []promotion.Published{{Policy: "p", Leader: "a"}}}); err != nil {
+		if err := store.Publish(t.Context(), stages.Findings{At: h.Now, By: "a", Policies: []stages.Published{{Policy: "p", Leader: "a"}}}); err != nil {
 			t.Error(err)
 		}
 		f, err := store.Fleet(t.Context())
@@ -260,8 +260,8 @@ func TestRedisOutOfMemory(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: privateServer(t, "--maxmemory-policy", "noeviction")})
 	defer client.Close()
 
-	store := promotion.NewRedisStore(client, "test")
-	if err := promotion.Begin(t.Context(), store, "p", "e", 0, "test"); err != nil {
+	store := stages.NewRedisStore(client, "test")
+	if err := stages.Begin(t.Context(), store, "p", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -322,20 +322,20 @@ func TestRedisOutOfMemory(t *testing.T) {
 
 	// Harm is looked for all the same: the lease is taken, and instances are heard, for a leader takes those that are not for
 	// gone.
-	h, err := store.Heartbeat(t.Context(), promotion.Heartbeat{
-		ID: "a", Leads: true, Self: &promotion.Instance{ID: "a"}, Policies: []string{"p"},
+	h, err := store.Heartbeat(t.Context(), stages.Heartbeat{
+		ID: "a", Leads: true, Self: &stages.Instance{ID: "a"}, Policies: []string{"p"},
 	})
 	if err != nil || h.Leader != "a" || h.Refused == nil || h.Live != 1 || len(h.States) != 1 {
 		t.Errorf("a heartbeat: %+v, %v", h, err)
 	}
 
-	s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{Reason: "out of memory"})
-	if err != nil || s.Stage != promotion.RolledBack {
+	s, err := stages.Rollback(t.Context(), store, "p", stages.Order{Reason: "out of memory"})
+	if err != nil || s.Stage != stages.RolledBack {
 		t.Errorf("rollback: %v, %v", s, err)
 	}
 
 	states, err := store.States(t.Context(), []string{"p"})
-	if err != nil || states[0].Stage != promotion.RolledBack {
+	if err != nil || states[0].Stage != stages.RolledBack {
 		t.Errorf("stored %v, %v", states, err)
 	}
 }

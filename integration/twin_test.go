@@ -17,12 +17,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // twinFile has each limiter beside itself: in one store and in two. A window of an hour
@@ -129,7 +129,7 @@ func (w *twins) observe(c shadow.Comparison) {
 		return
 	}
 	both := c.Observed[0].Status == algorithms.Judged && c.Observed[1].Status == algorithms.Judged
-	agree := c.Outcome == divergence.AgreeAllow || c.Outcome == divergence.AgreeDeny
+	agree := c.Outcome == evidence.AgreeAllow || c.Outcome == evidence.AgreeDeny
 	if both != agree && w.differs == "" {
 		w.differs = fmt.Sprintf("%s of %s by %s: %+v", c.Outcome, c.Key, c.Policy, c.Observed)
 	}
@@ -271,12 +271,12 @@ func (w *twins) checkDisturbed(losses int64) {
 		return missed > 0 && marks >= losses
 	})
 
-	store, ledger := promotion.NewRedisStore(w.own, w.name), divergence.NewRedisLedger(w.own, w.name)
-	list, err := promotion.NewController(store, ledger, "test").Assess(w.t.Context(), "two-stores")
+	store, ledger := stages.NewRedisStore(w.own, w.name), evidence.NewRedisLedger(w.own, w.name)
+	list, err := stages.NewController(store, ledger, "test").Assess(w.t.Context(), "two-stores")
 	if err != nil || len(list) != 1 {
 		w.t.Fatalf("%d policies are judged: %v", len(list), err)
 	}
-	if a := list[0]; a.Gate.Verdict == gate.Fail || a.State.Hold || a.State.Stage != promotion.Shadow {
+	if a := list[0]; a.Gate.Verdict == gate.Fail || a.State.Hold || a.State.Stage != stages.Shadow {
 		w.t.Errorf("after %d differences in disturbed time: %s, hold %t, verdict %s: %s",
 			w.apart, a.State.Stage, a.State.Hold, a.Gate.Verdict, a.Gate.Reason)
 	}
@@ -329,7 +329,7 @@ func TestTwinsInRealProcesses(t *testing.T) {
 
 	// An instance that evaluates the policy finds the deployment within 15 s, and writes that within as long again.
 	marked := func() bool {
-		return slices.ContainsFunc(twinHistory(t, client, name, "per-user").Minutes, func(m divergence.Minute) bool {
+		return slices.ContainsFunc(twinHistory(t, client, name, "per-user").Minutes, func(m evidence.Minute) bool {
 			return m.Disturbed != nil && m.Disturbed.Marks > 0
 		})
 	}
@@ -356,16 +356,16 @@ func TestTwinsInRealProcesses(t *testing.T) {
 }
 
 // twinHistory is what the instances of a policy's first fingerprint have written.
-func twinHistory(t *testing.T, client redis.UniversalClient, name, policy string) divergence.History {
+func twinHistory(t *testing.T, client redis.UniversalClient, name, policy string) evidence.History {
 	t.Helper()
-	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)
+	store, ledger := stages.NewRedisStore(client, name), evidence.NewRedisLedger(client, name)
 	history, err := store.History(t.Context(), policy)
 	if err != nil || len(history) == 0 {
 		t.Fatalf("the history has %d entries: %v", len(history), err)
 	}
 
 	now := time.Now()
-	h, err := divergence.NewReader(ledger, history[0].LedgerID(policy), now.Add(-time.Hour)).History(t.Context(), now)
+	h, err := evidence.NewReader(ledger, history[0].LedgerID(policy), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

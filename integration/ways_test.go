@@ -17,13 +17,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/evidence/ledgertest"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/stages/storetest"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence/ledgertest"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/storetest"
 )
 
 // way is one of the ways to a Redis.
@@ -106,8 +106,8 @@ func (w *way) conforms(t *testing.T) {
 	}
 
 	limitertest.Differential(t, *seed, 5_000, limitertest.Backend{Name: "lua", Pair: pair, Batch: 1})
-	storetest.Run(t, func(*testing.T) promotion.Store { return promotion.NewRedisStore(client, namespace()) })
-	ledgertest.Run(t, func(*testing.T) divergence.Ledger { return divergence.NewRedisLedger(client, namespace()) })
+	storetest.Run(t, func(*testing.T) stages.Store { return stages.NewRedisStore(client, namespace()) })
+	ledgertest.Run(t, func(*testing.T) evidence.Ledger { return evidence.NewRedisLedger(client, namespace()) })
 }
 
 func byCluster(t *testing.T) *way {
@@ -217,8 +217,8 @@ func TestSentinelMovesTheService(t *testing.T) {
 	decide := func() bool { return !h.Decide(t.Context(), &policies.Request{User: "alice"}).Fallback }
 	await(t, "the sentinel's primary decides", decide)
 
-	store := promotion.NewRedisStore(client, set.Name)
-	if _, err := promotion.Rollback(t.Context(), store, "per-user", promotion.Order{Reason: "test"}); err != nil {
+	store := stages.NewRedisStore(client, set.Name)
+	if _, err := stages.Rollback(t.Context(), store, "per-user", stages.Order{Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -238,6 +238,6 @@ func TestSentinelMovesTheService(t *testing.T) {
 	await(t, "the replica decides", func() bool { return decide() && executions(t, replica) > runs })
 	await(t, "the state is read from the replica", func() bool {
 		states, err := store.States(t.Context(), []string{"per-user"})
-		return err == nil && states[0].Stage == promotion.RolledBack
+		return err == nil && states[0].Stage == stages.RolledBack
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mostProtected is divergence.MostProtected, which this package does not import.
+// mostProtected is evidence.MostProtected, which this package does not import.
 const mostProtected = 32
 
 // protect returns a reader of a list of keys, each by the text under which a request is charged: top shows it, where the service

@@ -9,9 +9,9 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // adaptation is how much of an adaptive side's limit holds in this instance. The fleet writes it, and requests read the level.
@@ -154,7 +154,7 @@ const (
 )
 
 // report returns what a heartbeat says of the service, nil where no limit is adaptive. Requires polling.
-func (s *service) report(p *plan, signal func() float64, log *slog.Logger) *promotion.Service {
+func (s *service) report(p *plan, signal func() float64, log *slog.Logger) *stages.Service {
 	rules := rulesIn(p)
 	if len(rules) == 0 {
 		s.readings = nil
@@ -167,7 +167,7 @@ func (s *service) report(p *plan, signal func() float64, log *slog.Logger) *prom
 	for len(s.readings) > mostReadings || len(s.readings) > 2 && now.at.Sub(s.readings[1].at) >= sketchOf {
 		s.readings = s.readings[1:]
 	}
-	return &promotion.Service{
+	return &stages.Service{
 		Rules: rules, Served: now.Since(&s.readings[0].Sketch), Saturation: s.saturation(signal, log),
 	}
 }
@@ -241,7 +241,7 @@ func (h *Harness) checkRules(drafts []draft) error {
 	for i := range drafts {
 		rules = appendRules(rules, known, &drafts[i].sides)
 	}
-	if len(rules) > promotion.MostRules {
+	if len(rules) > stages.MostRules {
 		return errors.New("more than 8 different adaptive rules: give sides the same one")
 	}
 	for _, r := range rules {

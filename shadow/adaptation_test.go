@@ -11,9 +11,9 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // adaptiveFile has one side that is adaptive, with a limit that shows its level.
@@ -191,11 +191,11 @@ func TestLevelIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		looked, err := promotion.NewController(h.fleet.store, h.fleet.ledger, "a command").Look(t.Context())
+		looked, err := stages.NewController(h.fleet.store, h.fleet.ledger, "a command").Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for form, list := range map[string][]promotion.Assessment{"the page": list, "the command": looked} {
+		for form, list := range map[string][]stages.Assessment{"the page": list, "the command": looked} {
 			p := status.WithoutKeys("test", list).Policies[0]
 			if len(p.Levels) != 1 || p.Levels[0].Level == nil || *p.Levels[0].Level != 0.5 || p.Levels[0].SignalAt == nil {
 				t.Errorf("%s has the levels %+v", form, p.Levels)
@@ -207,7 +207,7 @@ func TestLevelIsShown(t *testing.T) {
 		}
 		must(t, h.fleet.close(t.Context()))
 		time.Sleep(time.Minute)
-		heard, err := h.fleet.store.Heartbeat(t.Context(), promotion.Heartbeat{})
+		heard, err := h.fleet.store.Heartbeat(t.Context(), stages.Heartbeat{})
 		if err != nil || heard.Levels != nil {
 			t.Errorf("levels of a minute ago: %v, %v", heard.Levels, err)
 		}
@@ -222,7 +222,7 @@ func TestSidesWithOneRuleShareALevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := set.Policies[0]
-		m := newMigration(promotion.Spec{}, [2]side{{adaptation: adaptationOf(p.Sides[0])}, {adaptation: adaptationOf(p.Sides[1])}}, options{})
+		m := newMigration(stages.Spec{}, [2]side{{adaptation: adaptationOf(p.Sides[0])}, {adaptation: adaptationOf(p.Sides[1])}}, options{})
 
 		m.sides[0].adaptation.follow(map[string]adaptive.State{m.sides[0].adaptation.key: {Less: 32}})
 		var c algorithms.Charge

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // apart is a policy whose twin sides lie in two stores, and whose checks the test orders
 // as it wants.
 type apart struct {
 	*migration
-	outcomes []divergence.Outcome // written by the workers
+	outcomes []evidence.Outcome // written by the workers
 	limit    algorithms.Limit
 }
 
@@ -31,7 +31,7 @@ func newApart(t *testing.T) *apart {
 	}
 
 	a := &apart{limit: algorithms.Limit{Requests: 100, Window: time.Hour}}
-	a.migration = newMigration(promotion.Spec{Policy: "p", Fingerprint: "e"},
+	a.migration = newMigration(stages.Spec{Policy: "p", Fingerprint: "e"},
 		[2]side{algorithmSide(twin, stores[0]), algorithmSide(twin, stores[1])},
 		options{log: discard, observer: func(c Comparison) { a.outcomes = append(a.outcomes, c.Outcome) }})
 	t.Cleanup(func() { a.progress.async.close(context.Background()) })
@@ -46,7 +46,7 @@ func (a *apart) check() *asyncCheck {
 		c.Sides[role].Limit = a.limit
 	}
 	var ev evaluation
-	ev.reset(a.migration, divergence.Hash("test", c.Policy, c.Key), &c, declaration{})
+	ev.reset(a.migration, evidence.Hash("test", c.Policy, c.Key), &c, declaration{})
 	ev.assign(&c)
 
 	var into [1]observations
@@ -69,7 +69,7 @@ func TestDeferredChecksCarryTheInstant(t *testing.T) {
 		}
 		synctest.Wait()
 
-		want := []divergence.Outcome{divergence.AgreeAllow, divergence.AgreeDeny, divergence.AgreeAllow}
+		want := []evidence.Outcome{evidence.AgreeAllow, evidence.AgreeDeny, evidence.AgreeAllow}
 		if !slices.Equal(a.outcomes, want) {
 			t.Errorf("outcomes %v, want %v", a.outcomes, want)
 		}
@@ -125,11 +125,11 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 
 		close(released)
 		synctest.Wait()
-		counted := map[divergence.Outcome]int{}
+		counted := map[evidence.Outcome]int{}
 		for _, o := range a.outcomes {
 			counted[o]++
 		}
-		if counted[divergence.Inconclusive] != checks-1 || counted[divergence.AgreeAllow] != 1 {
+		if counted[evidence.Inconclusive] != checks-1 || counted[evidence.AgreeAllow] != 1 {
 			t.Errorf("counted %v, want %d inconclusive and one that agrees", counted, checks-1)
 		}
 	})
@@ -138,7 +138,7 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 // A log that was given up for memory is no failure of the limiter, and no difference.
 func TestLogThatWasGivenUpIsInconclusive(t *testing.T) {
 	o := markStoreFailed(observations{{Status: algorithms.Judged}, algorithms.Failure(lua.ErrLogShed)})
-	if got := divergence.Compare(&o); got != divergence.Inconclusive || o[1].Reason != algorithms.StoreFailed {
+	if got := evidence.Compare(&o); got != evidence.Inconclusive || o[1].Reason != algorithms.StoreFailed {
 		t.Errorf("%v of %+v", got, o[1])
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // blips are runs of a fleet of 20 instances whose candidate has a store of its own. A few are made in every test, many with
@@ -23,7 +23,7 @@ func blips(few, many int) int {
 
 // stageAfter returns the state of a promoted candidate a minute after a disturbance that began soon after the promotion, at 50
 // requests a second. The fleet judges by itself.
-func stageAfter(t *testing.T, disturbance twinStep, seed uint64) (s promotion.State) {
+func stageAfter(t *testing.T, disturbance twinStep, seed uint64) (s stages.State) {
 	limit := algorithms.Limit{Requests: 1000, Window: time.Minute}
 	setting := twinSetting{
 		algorithm: algorithms.FixedWindow{}, limits: [2]algorithms.Limit{limit, limit},
@@ -64,7 +64,7 @@ func TestBlipOfOneInstanceRollsNothingBack(t *testing.T) {
 		spans := []time.Duration{25 * time.Second, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second}
 		blip := twinStep{ways[run%len(ways)], 1, 7 + run, spans[run/len(ways)%len(spans)]}
 
-		if s := stageAfter(t, blip, uint64(run)); s.Stage != promotion.Promoted {
+		if s := stageAfter(t, blip, uint64(run)); s.Stage != stages.Promoted {
 			t.Errorf("%s: %s, because %s", blip, s, s.Reason)
 		}
 	}
@@ -75,7 +75,7 @@ func TestOutageOfTheCandidatesStoreIsRolledBack(t *testing.T) {
 	for run := range blips(1, 20) {
 		for _, way := range []string{"kill", "out of memory"}[:blips(1, 2)] {
 			outage := twinStep{way, 1, 0, 200 * time.Second}
-			if s := stageAfter(t, outage, uint64(run)); s.Stage != promotion.RolledBack {
+			if s := stageAfter(t, outage, uint64(run)); s.Stage != stages.RolledBack {
 				t.Errorf("%s: %s, want it rolled back", outage, s)
 			}
 		}

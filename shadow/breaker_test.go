@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 func TestBreakerSparesAStoreThatFails(t *testing.T) {
@@ -249,7 +249,7 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 
 	sides := bothIn(newMemoryStore())
 	sides[algorithms.Candidate] = customSide(mine)
-	m := newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(stuckLog{slog.DiscardHandler, in, out})})
+	m := newMigration(stages.Spec{Policy: "p"}, sides, options{log: slog.New(stuckLog{slog.DiscardHandler, in, out})})
 	candidate := &m.sides[algorithms.Candidate]
 	defer m.progress.async.close(t.Context())
 	defer close(out)

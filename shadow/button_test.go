@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // always allows every charge, never allows none.
@@ -39,13 +39,13 @@ func promoted(t testing.TB, button shadow.RedButton) *shadow.Pair {
 	}
 
 	syncNow(t, pair)
-	advance(t, pair.Stages(), "default", promotion.Step{Stage: promotion.Promoted})
+	advance(t, pair.Stages(), "default", stages.Step{Stage: stages.Promoted})
 	syncNow(t, pair)
 	return pair
 }
 
 // stageOf is the stored stage of a pair's policy.
-func stageOf(t *testing.T, pair *shadow.Pair) promotion.State {
+func stageOf(t *testing.T, pair *shadow.Pair) stages.State {
 	t.Helper()
 	states, err := pair.Stages().States(t.Context(), []string{"default"})
 	if err != nil {
@@ -98,14 +98,14 @@ func TestRedButton(t *testing.T) {
 		synctest.Wait() // for the poll
 		s := stageOf(t, pair)
 		ours := strings.HasPrefix(s.Actor, "red button of") && strings.Contains(s.Reason, "program")
-		if s.Stage != promotion.RolledBack || s.Term < 2 || !ours {
+		if s.Stage != stages.RolledBack || s.Term < 2 || !ours {
 			t.Errorf("the order became %+v", s)
 		}
 		resume := func() error {
-			_, err := promotion.Resume(t.Context(), pair.Stages(), "default", promotion.Order{})
+			_, err := stages.Resume(t.Context(), pair.Stages(), "default", stages.Order{})
 			return err
 		}
-		if err := resume(); !errors.Is(err, promotion.ErrPressed) {
+		if err := resume(); !errors.Is(err, stages.ErrPressed) {
 			t.Errorf("resumed while the button is pressed: %v", err)
 		}
 
@@ -159,7 +159,7 @@ func TestRedButtonFile(t *testing.T) {
 				t.Errorf("file there %t: %+v", there, r)
 			}
 		}
-		if s := stageOf(t, pair); s.Stage != promotion.RolledBack {
+		if s := stageOf(t, pair); s.Stage != stages.RolledBack {
 			t.Errorf("the file has ordered %s", s)
 		}
 	})
@@ -193,7 +193,7 @@ func TestRedButtonHandler(t *testing.T) {
 			t.Errorf("%s %v: %d, want %d; pressed %t, want %t", step.method, step.header, code, step.status, r.Pressed, step.pressed)
 		}
 	}
-	if s := stageOf(t, pair); s.Stage != promotion.RolledBack || s.Term < 2 {
+	if s := stageOf(t, pair); s.Stage != stages.RolledBack || s.Term < 2 {
 		t.Errorf("two presses and a release have ordered %s", s)
 	}
 }

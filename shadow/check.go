@@ -4,15 +4,15 @@ import (
 	"errors"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // specOf returns what instances announce of a policy. A controller and the command line do
 // not have the policy file: they know a policy by this alone.
-func specOf(p *policies.Policy) promotion.Spec {
-	spec := promotion.Spec{
+func specOf(p *policies.Policy) stages.Spec {
+	spec := stages.Spec{
 		Policy:        p.Name,
 		Fingerprint:   p.Fingerprint(),
 		Authoritative: p.Sides[algorithms.Authoritative].String(),
@@ -51,17 +51,17 @@ func ruleKeyOf(s *policies.Side) string {
 // PromotionOf turns the promotion of a policy file into the configuration of the gate and
 // the stages, with defaults for what the file leaves out. It does not validate:
 // see CheckPromotion.
-func PromotionOf(p policies.Promotion) promotion.Config { return declared(p).WithDefaults() }
+func PromotionOf(p policies.Promotion) stages.Config { return declared(p).WithDefaults() }
 
 // declared is PromotionOf without the defaults, because warnings are about what the file
 // says: a default needs none.
-func declared(p policies.Promotion) promotion.Config {
-	c := promotion.Config{
+func declared(p policies.Promotion) stages.Config {
+	c := stages.Config{
 		Config:    rulesOf(p),
 		Automatic: p.Mode == "automatic",
 		Dwell:     p.Dwell,
 		Canary:    p.Canary,
-		Change:    promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
+		Change:    stages.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
 	}
 
 	// The zone travels by its name: the configuration is stored as JSON.

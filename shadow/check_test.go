@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // Every field of a file's section reaches the gate, and every field of the gate's
@@ -27,7 +27,7 @@ func TestEveryPromotionFieldIsConverted(t *testing.T) {
 
 		one := reflect.New(whole.Type()).Elem()
 		set(t, one.Field(i))
-		if got := declared(one.Interface().(policies.Promotion)); reflect.DeepEqual(got, promotion.Config{}) {
+		if got := declared(one.Interface().(policies.Promotion)); reflect.DeepEqual(got, stages.Config{}) {
 			t.Errorf("policies.Promotion.%s is not converted", name)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // The fleet's instances name the clients that do not suit a limiter, so that status and
@@ -34,7 +34,7 @@ func TestInstancesTellOfTheirClients(t *testing.T) {
 	for _, tt := range tests {
 		h := open(t, file, shadow.Config{Redis: tt.redis, Stores: tt.stores})
 		syncNow(t, h)
-		fleet, err := promotion.NewRedisStore(tuned, name).Fleet(ctx(t))
+		fleet, err := stages.NewRedisStore(tuned, name).Fleet(ctx(t))
 		all := fleet.Instances
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%s: %v, %v", tt.why, all, err)

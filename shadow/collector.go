@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // collector sums the counts when it is scraped: requests touch no metric except the
@@ -42,9 +42,9 @@ type described[S any] struct {
 // one scrape do not contradict each other: there is one stage, and its percentage.
 type reading struct {
 	*migration
-	totals     divergence.Totals
-	applied    promotion.State
-	assessment *promotion.Assessment // nil if it is old
+	totals     evidence.Totals
+	applied    stages.State
+	assessment *stages.Assessment // nil if it is old
 }
 
 func newCollector(i *instance, r *reloads) *collector {

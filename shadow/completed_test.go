@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // Once a migration is completed the authoritative is not asked any more, and nothing is
@@ -58,7 +58,7 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 				return n
 			}
 
-			moved := func(_ promotion.State, err error) {
+			moved := func(_ stages.State, err error) {
 				t.Helper()
 				if err != nil {
 					t.Fatal(err)
@@ -66,25 +66,25 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 				synctest.Wait() // for the notification
 			}
 
-			stages, order := p.Stages(), promotion.Order{}
-			moved(promotion.Advance(t.Context(), stages, "default", promotion.Step{Stage: promotion.Promoted}, order))
-			moved(promotion.Complete(t.Context(), stages, "default", order))
+			store, order := p.Stages(), stages.Order{}
+			moved(stages.Advance(t.Context(), store, "default", stages.Step{Stage: stages.Promoted}, order))
+			moved(stages.Complete(t.Context(), store, "default", order))
 			asked.Store(0)
 			if n := allow(); n != tt.allowed || asked.Load() != tt.asked {
 				t.Errorf("%s: %d of 5 allowed, and the custom limiter asked %d times, want %d and %d",
 					name, n, asked.Load(), tt.allowed, tt.asked)
 			}
-			if n := testutil.CollectAndCount(p, "shadowlimit_stage"); n != len(promotion.Stages) {
+			if n := testutil.CollectAndCount(p, "shadowlimit_stage"); n != len(stages.Stages) {
 				t.Errorf("%s: %d stages exported", name, n)
 			}
 
 			syncNow(t, p)
 			list, err := p.Assess(t.Context())
-			if err != nil || list[0].Evidence.History.Total() != (divergence.Tally{}) {
+			if err != nil || list[0].Evidence.History.Total() != (evidence.Tally{}) {
 				t.Errorf("%s: %v was compared, %v", name, list[0].Evidence.History.Total(), err)
 			}
 
-			moved(promotion.Rollback(t.Context(), stages, "default", order))
+			moved(stages.Rollback(t.Context(), store, "default", order))
 			asked.Store(0)
 			if n := allow(); n != 5 || asked.Load() < 5 {
 				t.Errorf("%s: rolled back, %d of 5 allowed, and the custom limiter asked %d times", name, n, asked.Load())
@@ -108,9 +108,9 @@ func TestCompletedMigrationsCountWhatABreakerSkips(t *testing.T) {
 		}
 		defer p.Close(t.Context())
 
-		stages, order := p.Stages(), promotion.Order{}
-		_, promoted := promotion.Advance(t.Context(), stages, "default", promotion.Step{Stage: promotion.Promoted}, order)
-		_, completed := promotion.Complete(t.Context(), stages, "default", order)
+		store, order := p.Stages(), stages.Order{}
+		_, promoted := stages.Advance(t.Context(), store, "default", stages.Step{Stage: stages.Promoted}, order)
+		_, completed := stages.Complete(t.Context(), store, "default", order)
 		if err := errors.Join(promoted, completed); err != nil {
 			t.Fatal(err)
 		}

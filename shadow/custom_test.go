@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // The authoritative, wherever it is, stands in for an enforced custom candidate that
@@ -53,7 +53,7 @@ func TestFailingCustomCandidateIsStoodInFor(t *testing.T) {
 			})
 			h.Grow()
 
-			advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+			advance(t, stages.NewRedisStore(client, name), policy, stages.Step{Stage: stages.Promoted})
 			syncNow(t, h)
 
 			n, patience := 0, 20*time.Second // the client's
@@ -72,7 +72,7 @@ func TestFailingCustomCandidateIsStoodInFor(t *testing.T) {
 			syncNow(t, h)
 			a := assess(t, client)
 			got := a.Evidence.History.Total()
-			if what != "hangs" && (n != 2 || got[divergence.CandidateError] != 4) {
+			if what != "hangs" && (n != 2 || got[evidence.CandidateError] != 4) {
 				t.Errorf("%s, %s authoritative: %d of 4 allowed, counted %v, want the authoritative's 2 and 4 errors", what, side, n, got)
 			}
 			if got.Comparisons()+got.Uncompared() != 4 {
@@ -241,7 +241,7 @@ func TestCallersInAHurryDoNotOpenTheBreakerOfACandidate(t *testing.T) {
 		}
 		defer pair.Close(t.Context())
 		syncNow(t, pair)
-		advance(t, pair.Stages(), "default", promotion.Step{Stage: promotion.Promoted})
+		advance(t, pair.Stages(), "default", stages.Step{Stage: stages.Promoted})
 		syncNow(t, pair)
 
 		for range 10 {
@@ -312,7 +312,7 @@ func TestCallCutShortByCloseIsNoErrorOfTheCandidate(t *testing.T) {
 	h.Close(ctx(t))
 
 	got := assess(t, client).Evidence.History.Total()
-	if got[divergence.CandidateError] != 0 {
+	if got[evidence.CandidateError] != 0 {
 		t.Errorf("%v: a call that close cut short is an error of the candidate", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 func TestDecisionLog(t *testing.T) {
@@ -28,10 +28,10 @@ func TestDecisionLog(t *testing.T) {
 
 		flood := func() {
 			for n := range 100 {
-				c := shadow.Comparison{Policy: "p", Key: fmt.Sprint("alice-", n), Cost: 2, Outcome: divergence.AgreeAllow}
+				c := shadow.Comparison{Policy: "p", Key: fmt.Sprint("alice-", n), Cost: 2, Outcome: evidence.AgreeAllow}
 				c.Observed[algorithms.Candidate] = algorithms.Skip(algorithms.QueueFull)
 				observe(c)
-				c.Outcome = divergence.NewlyDenied
+				c.Outcome = evidence.NewlyDenied
 				observe(c)
 			}
 		}

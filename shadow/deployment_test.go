@@ -7,9 +7,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // While the next migration is deployed, instances with the file before stay with the
@@ -42,9 +42,9 @@ func TestCompletedStaysThroughTheNextDeployment(t *testing.T) {
 
 	before := instance("    authoritative: { algorithm: fixed_window_anchored, limit: 100, window: 1h }\n" +
 		"    candidate: { algorithm: gcra, limit: 2, window: 1h }\n")
-	_, err := promotion.Advance(t.Context(), before.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
+	_, err := stages.Advance(t.Context(), before.Stages(), policy, stages.Step{Stage: stages.Promoted}, stages.Order{})
 	if err == nil {
-		_, err = promotion.Complete(t.Context(), before.Stages(), policy, promotion.Order{})
+		_, err = stages.Complete(t.Context(), before.Stages(), policy, stages.Order{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,20 +12,20 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // full and half are steps of a drill.
 var (
-	full = promotion.Step{Stage: promotion.Promoted}
-	half = promotion.Step{Stage: promotion.Canary, Percent: 100}
+	full = stages.Step{Stage: stages.Promoted}
+	half = stages.Step{Stage: stages.Canary, Percent: 100}
 )
 
 // reopened is the side that is enforced by an instance that starts without Redis, after one
 // that had moved there. Spoil may change its directory in between.
-func reopened(t *testing.T, move func(promotion.Store) error, text string, spoil func(dir string)) (enforced, log string) {
+func reopened(t *testing.T, move func(stages.Store) error, text string, spoil func(dir string)) (enforced, log string) {
 	t.Helper()
 	dir, server := t.TempDir(), miniredis.RunT(t)
 	cfg := shadow.Config{Redis: redisAt(t, server.Addr()), StateDir: dir}
@@ -59,21 +59,21 @@ func reopened(t *testing.T, move func(promotion.Store) error, text string, spoil
 // A start without Redis goes on in a stage that no rollback could have changed unseen, of the
 // fingerprint that the instance compares.
 func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
-	to := func(step promotion.Step) func(promotion.Store) error {
-		return func(s promotion.Store) error {
-			_, err := promotion.Advance(t.Context(), s, policy, step, promotion.Order{})
+	to := func(step stages.Step) func(stages.Store) error {
+		return func(s stages.Store) error {
+			_, err := stages.Advance(t.Context(), s, policy, step, stages.Order{})
 			return err
 		}
 	}
-	complete := func(s promotion.Store) error {
+	complete := func(s stages.Store) error {
 		if err := to(full)(s); err != nil {
 			return err
 		}
-		_, err := promotion.Complete(t.Context(), s, policy, promotion.Order{})
+		_, err := stages.Complete(t.Context(), s, policy, stages.Order{})
 		return err
 	}
-	overtaken := func(as promotion.Stage) func(promotion.Store) error {
-		return func(s promotion.Store) error {
+	overtaken := func(as stages.Stage) func(stages.Store) error {
+		return func(s stages.Store) error {
 			if err := complete(s); err != nil {
 				return err
 			}
@@ -83,21 +83,21 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 			}
 			next := states[0]
 			next.Seq++
-			next.Stage, next.Percent = promotion.Shadow, 0
-			next.Past = []promotion.Past{{Fingerprint: next.Fingerprint, Stage: as}}
+			next.Stage, next.Percent = stages.Shadow, 0
+			next.Past = []stages.Past{{Fingerprint: next.Fingerprint, Stage: as}}
 			next.Fingerprint = "next"
-			return s.Put(t.Context(), policy, next, promotion.Condition{})
+			return s.Put(t.Context(), policy, next, stages.Condition{})
 		}
 	}
-	back := func(s promotion.Store) error {
-		_, err := promotion.Rollback(t.Context(), s, policy, promotion.Order{Reason: "429s"})
+	back := func(s stages.Store) error {
+		_, err := stages.Rollback(t.Context(), s, policy, stages.Order{Reason: "429s"})
 		return err
 	}
 	another := strings.Replace(file, "limit: 1", "limit: 3", 1)
 
 	for _, tt := range []struct {
 		name string
-		move func(promotion.Store) error
+		move func(stages.Store) error
 		file string
 		want string
 	}{
@@ -105,8 +105,8 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 		{"promoted of another fingerprint", to(full), another, "authoritative"},
 		{"canary", to(half), file, "authoritative"},
 		{"completed", complete, file, "candidate"},
-		{"completed before the next fingerprint", overtaken(promotion.Completed), file, "candidate"},
-		{"rolled back before the next fingerprint", overtaken(promotion.RolledBack), file, "authoritative"},
+		{"completed before the next fingerprint", overtaken(stages.Completed), file, "candidate"},
+		{"rolled back before the next fingerprint", overtaken(stages.RolledBack), file, "authoritative"},
 		{"rolled back", back, file, "authoritative"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,11 +119,11 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 
 // What another user may have written, and what cannot be read, is named and not obeyed.
 func TestUntrustedFileIsNotObeyed(t *testing.T) {
-	move := func(s promotion.Store) error {
-		_, err := promotion.Advance(t.Context(), s, policy, full, promotion.Order{})
+	move := func(s stages.Store) error {
+		_, err := stages.Advance(t.Context(), s, policy, full, stages.Order{})
 		return err
 	}
-	stages := func(dir string) string { return filepath.Join(dir, name+".stages1.json") }
+	stageFile := func(dir string) string { return filepath.Join(dir, name+".stages1.json") }
 	must := func(errs ...error) {
 		for _, err := range errs {
 			if err != nil {
@@ -138,15 +138,15 @@ func TestUntrustedFileIsNotObeyed(t *testing.T) {
 		warns string
 	}
 	table := []spoiled{
-		{"world-writable", func(dir string) { must(os.Chmod(stages(dir), 0o606)) }, "other users may write it"},
-		{"half", func(dir string) { must(os.Truncate(stages(dir), 20)) }, "unexpected end of JSON"},
+		{"world-writable", func(dir string) { must(os.Chmod(stageFile(dir), 0o606)) }, "other users may write it"},
+		{"half", func(dir string) { must(os.Truncate(stageFile(dir), 20)) }, "unexpected end of JSON"},
 		{"a link", func(dir string) {
-			must(os.Rename(stages(dir), stages(dir)+"x"), os.Symlink(stages(dir)+"x", stages(dir)))
+			must(os.Rename(stageFile(dir), stageFile(dir)+"x"), os.Symlink(stageFile(dir)+"x", stageFile(dir)))
 		}, "symbolic links"},
-		{"a directory", func(dir string) { must(os.Remove(stages(dir)), os.Mkdir(stages(dir), 0o700)) }, "not a regular file"},
+		{"a directory", func(dir string) { must(os.Remove(stageFile(dir)), os.Mkdir(stageFile(dir), 0o700)) }, "not a regular file"},
 	}
 	if os.Geteuid() == 0 { // only root can give a file away
-		foreign := func(dir string) { must(os.Chown(stages(dir), 12345, 12345)) }
+		foreign := func(dir string) { must(os.Chown(stageFile(dir), 12345, 12345)) }
 		table = append(table, spoiled{"foreign", foreign, "belongs to another user"})
 	}
 
@@ -173,7 +173,7 @@ func TestStagesOfAnotherRedisAreNotObeyed(t *testing.T) {
 	other := open(t, file, cfg)
 	syncNow(t, other)
 	states, err := other.Stages().States(t.Context(), []string{policy})
-	if err != nil || states[0].Stage != promotion.Shadow || states[0].Seq != 1 {
+	if err != nil || states[0].Stage != stages.Shadow || states[0].Seq != 1 {
 		t.Errorf("the other Redis has %s, %v", states[0], err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // A Redis that has lost its data, or has an older copy of it, is found out once by each instance.
@@ -64,7 +64,7 @@ func TestSideOfAYoungProcess(t *testing.T) {
 			{[2]side{inMemory, inMemory}, false},
 			{[2]side{inRedis, inRedis}, false},
 		} {
-			m := newMigration(promotion.Spec{Policy: "p", Window: time.Minute}, test.sides, options{log: log})
+			m := newMigration(stages.Spec{Policy: "p", Window: time.Minute}, test.sides, options{log: log})
 			young := func() bool { return !m.inProcess.old.Load() && m.young(&observations{}) }
 			time.Sleep(time.Minute - time.Millisecond)
 			if got := young(); got != test.young {

@@ -6,27 +6,27 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // An instance whose fingerprint was completed goes on with the candidate while the fleet has another
 // one, also if it starts then: its authoritative has not been charged since. One whose fingerprint
 // was rolled back does not.
 func TestCompletedFingerprintStaysWithTheCandidate(t *testing.T) {
-	for as, want := range map[promotion.Stage]algorithms.Role{
-		promotion.Completed:  algorithms.Candidate,
-		promotion.RolledBack: algorithms.Authoritative,
-		"":                   algorithms.Authoritative,
+	for as, want := range map[stages.Stage]algorithms.Role{
+		stages.Completed:  algorithms.Candidate,
+		stages.RolledBack: algorithms.Authoritative,
+		"":                algorithms.Authoritative,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store := promotion.NewMemoryStore()
-			next := promotion.State{
-				Version: promotion.Version{Term: 1, Seq: 7}, Stage: promotion.Canary, Percent: 50, Fingerprint: "f", Since: time.Now(),
+			store := stages.NewMemoryStore()
+			next := stages.State{
+				Version: stages.Version{Term: 1, Seq: 7}, Stage: stages.Canary, Percent: 50, Fingerprint: "f", Since: time.Now(),
 			}
 			if as != "" {
-				next.Past = []promotion.Past{{Fingerprint: "e", Stage: as}}
+				next.Past = []stages.Past{{Fingerprint: "e", Stage: as}}
 			}
-			must(t, store.Put(t.Context(), "p", next, promotion.Condition{}))
+			must(t, store.Put(t.Context(), "p", next, stages.Condition{}))
 
 			n := &node{}
 			n.fleet, n.migration = idleOn(store, "a")
@@ -49,15 +49,15 @@ func TestCompletedFingerprintStaysWithTheCandidate(t *testing.T) {
 // instance has polled again: the one that ordered it knows it, and writes it again.
 func TestStoredOrderSurvivesAFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		primary, replica := promotion.NewMemoryStore(), promotion.NewMemoryStore()
+		primary, replica := stages.NewMemoryStore(), stages.NewMemoryStore()
 		store := &cuttable{Store: primary}
 		f, m := idleOn(store, "a")
 		f.button.changed = f.ordered
 		must(t, f.poll(t.Context()))
-		_, err := promotion.Advance(t.Context(), primary, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
+		_, err := stages.Advance(t.Context(), primary, "p", stages.Step{Stage: stages.Promoted}, stages.Order{})
 		must(t, err)
 		must(t, f.poll(t.Context()))
-		must(t, replica.Put(t.Context(), "p", *m.progress.stage.state.Load(), promotion.Condition{}))
+		must(t, replica.Put(t.Context(), "p", *m.progress.stage.state.Load(), stages.Condition{}))
 
 		f.button.press(true)
 		must(t, f.poll(t.Context()))
@@ -68,7 +68,7 @@ func TestStoredOrderSurvivesAFailover(t *testing.T) {
 		store.Store = replica
 		must(t, f.poll(t.Context()))
 		states, err := replica.States(t.Context(), []string{"p"})
-		if err != nil || states[0].Stage != promotion.RolledBack {
+		if err != nil || states[0].Stage != stages.RolledBack {
 			t.Errorf("the new primary has %s, %v, want the rollback", states[0], err)
 		}
 	})

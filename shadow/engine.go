@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // engine judges charges: every request passes through it. It reads what the fleet writes: the plan, the view (the store's
@@ -146,7 +146,7 @@ func (e *engine) give(s *scratch) {
 }
 
 // hashOf returns the hash of a charge's key, which places it. Each charge is hashed once.
-func (e *engine) hashOf(c *algorithms.Charge) uint64 { return divergence.Hash(e.name, c.Policy, c.Key) }
+func (e *engine) hashOf(c *algorithms.Charge) uint64 { return evidence.Hash(e.name, c.Policy, c.Key) }
 
 // next returns the memory of the next charge, which the caller overwrites. It is one of the charges once add has begun its
 // evaluation.

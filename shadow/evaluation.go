@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // evaluation is one charge on its way through the engine: all that the engine knows of it
@@ -15,7 +15,7 @@ import (
 // copy, the worker that asks the other side.
 type evaluation struct {
 	*migration
-	hash        uint64              // places the key; see divergence.Hash
+	hash        uint64              // places the key; see evidence.Hash
 	limits      [2]algorithms.Limit // by role, as configured, of custom sides too
 	declaration                     // judged with the request, which a worker has no more
 	// primaryStore judges in the request; nil where only a custom limiter does.
@@ -56,15 +56,15 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 // expression is evaluated so that one that fails is seen.
 func (m *migration) firstMatters() bool {
 	switch m.progress.stage.state.Load().Stage {
-	case promotion.Promoted, promotion.Completed, promotion.RolledBack:
+	case stages.Promoted, stages.Completed, stages.RolledBack:
 		return false
 	}
 	return true
 }
 
 // position returns where the key stands.
-func (ev *evaluation) position() divergence.Position {
-	return divergence.Position{Hash: ev.hash, First: ev.first}
+func (ev *evaluation) position() evidence.Position {
+	return evidence.Position{Hash: ev.hash, First: ev.first}
 }
 
 // otherSide is what becomes of the side that is not enforced.
@@ -92,7 +92,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	other := c.Enforced.Other()
 	othersStore := ev.sides[other].store
 	ev.primaryStore = ev.sides[c.Enforced].store
-	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.state.Load().Of(ev.spec.Fingerprint) == promotion.Completed
+	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.state.Load().Of(ev.spec.Fingerprint) == stages.Completed
 
 	switch {
 	case ev.completed || !ev.hasCandidate():
@@ -152,7 +152,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	}
 
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
-	setting := divergence.Setting{
+	setting := evidence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
 		Enforced: c.Enforced, Completed: ev.completed,

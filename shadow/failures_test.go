@@ -11,11 +11,11 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const fallbacksTotal = "shadowlimit_fallback_decisions_total"
@@ -80,7 +80,7 @@ policies:
 			t.Errorf("limit %q: %d of 5 allowed, want the authoritative's 2", limit, n)
 		}
 
-		advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+		advance(t, stages.NewRedisStore(client, name), policy, stages.Step{Stage: stages.Promoted})
 		syncNow(t, h)
 		if n := two("bob"); n != 2 {
 			t.Errorf("limit %q, promoted: %d of 5 allowed, want the authoritative's 2", limit, n)
@@ -91,7 +91,7 @@ policies:
 
 		syncNow(t, h)
 		a := assess(t, client)
-		if got := a.Evidence.History.Total(); got[divergence.CandidateError] != 10 || got.Comparisons() != 10 {
+		if got := a.Evidence.History.Total(); got[evidence.CandidateError] != 10 || got.Comparisons() != 10 {
 			t.Errorf("limit %q: counted %v, want 10 errors of the candidate", limit, got)
 		}
 	}
@@ -117,7 +117,7 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	if err := h.Close(short); err == nil || !strings.Contains(err.Error(), "does not return") {
 		t.Errorf("close: %v", err)
 	}
-	if left, err := promotion.NewRedisStore(client, name).Fleet(ctx(t)); err != nil || len(left.Instances) != 0 {
+	if left, err := stages.NewRedisStore(client, name).Fleet(ctx(t)); err != nil || len(left.Instances) != 0 {
 		t.Errorf("the fleet still lists the instance: %v %v", left, err)
 	}
 
@@ -141,27 +141,27 @@ func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {
 
 	server.HSet("shadowlimit1:{test}:instances", "x", "garbage")
 	server.HSet("shadowlimit1:{test}:policies", "y", "garbage")
-	store := promotion.NewRedisStore(client, name)
-	if _, err := promotion.Rollback(ctx(t), store, policy, promotion.Order{}); err != nil {
+	store := stages.NewRedisStore(client, name)
+	if _, err := stages.Rollback(ctx(t), store, policy, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 
 	ask(t, h, "alice")
 	h.Sync(ctx(t)) // fails for the other policy
-	list, err := promotion.NewController(store, ledgerOf(client), "test").Assess(ctx(t))
+	list, err := stages.NewController(store, ledgerOf(client), "test").Assess(ctx(t))
 	if err != nil || len(list) != 2 {
 		t.Fatal(list, err)
 	}
 
 	broken, good := list[0], list[1]
 	applied := len(good.Live) == 1 && good.Live[0].Policies[policy].Version == good.State.Version
-	if good.State.Stage != promotion.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || !applied {
+	if good.State.Stage != stages.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || !applied {
 		t.Errorf("beside garbage: %+v with %v", good.State, good.Evidence.History.Total())
 	}
-	if broken.Gate.Verdict != gate.Wait || broken.State.Stage == promotion.Promoted {
+	if broken.Gate.Verdict != gate.Wait || broken.State.Stage == stages.Promoted {
 		t.Errorf("garbage: %+v %+v", broken.State, broken.Gate)
 	}
-	if s, err := promotion.Rollback(ctx(t), store, "other", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
+	if s, err := stages.Rollback(ctx(t), store, "other", stages.Order{}); err != nil || s.Stage != stages.RolledBack {
 		t.Errorf("rollback of garbage: %+v %v", s, err)
 	}
 }
@@ -185,7 +185,7 @@ func TestEmptiedRedisHearsOfPoliciesAgain(t *testing.T) {
 	if n := assess(t, client).Evidence.History.Total().Comparisons(); n != 1 {
 		t.Errorf("%d comparisons after the data was lost, want 1", n)
 	}
-	if a := assess(t, client); a.Spec.Policy != policy || a.State.Stage != promotion.Shadow || len(a.Live) != 1 {
+	if a := assess(t, client); a.Spec.Policy != policy || a.State.Stage != stages.Shadow || len(a.Live) != 1 {
 		t.Errorf("after the data was lost: %+v", a)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // firstLimit is a policy file whose candidate, 2 an hour, is a first limit.
@@ -47,12 +47,12 @@ func TestFirstLimit(t *testing.T) {
 				t.Fatal(list, err)
 			}
 			spec, got := list[0].Spec, list[0].Evidence.History.Total()
-			want := divergence.Tally{divergence.AgreeAllow: 2, divergence.NewlyDenied: 3}
+			want := evidence.Tally{evidence.AgreeAllow: 2, evidence.NewlyDenied: 3}
 			if got != want || !spec.FirstLimit || spec.Apart || spec.Authoritative != "none" {
 				t.Errorf("counted %v, want %v; %+v", got, want, spec)
 			}
 
-			advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Promoted})
+			advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
 			syncNow(t, h)
 			if d := ask(t, h, "alice"); d.Allowed || d.Fallback || d.Enforced != algorithms.Candidate {
 				t.Errorf("promoted: the candidate has seen alice in shadow and gives %+v", d)
@@ -124,7 +124,7 @@ func TestFirstLimitWithoutItsStore(t *testing.T) {
 		}
 
 		server.SetError("")
-		advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Promoted})
+		advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
 		syncNow(t, h)
 		server.SetError("LOADING")
 		if n := allowed(t, h, "bob"); n != want {

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // How often an instance asks for states and writes its evidence.
@@ -36,8 +36,8 @@ const (
 // to close, and a fourth keeps the stages on disk. Requests never wait for them.
 type fleet struct {
 	fleetConfig
-	controller *promotion.Controller
-	leader     *promotion.Leader
+	controller *stages.Controller
+	leader     *stages.Leader
 	started    time.Time
 
 	orders  orders                // of the red button
@@ -58,14 +58,14 @@ type fleet struct {
 	changes int64         // the number of changes whose states are known, 0 for none; guarded by polling
 	// said is what this instance has said of itself, apart from times; sent when that was. Both are guarded by
 	// polling.
-	said promotion.Instance
+	said stages.Instance
 	sent moment
 
 	replanned chan struct{} // has one place; a value makes the next poll immediate
 	applied   chan struct{} // has one place; a value lets keepLoop look at the stages
 	// lastStages are those of the run before, by policy; they are read once. fromDisk has them until they are applied.
-	lastStages func() map[string]promotion.State
-	fromDisk   chan map[string]promotion.State
+	lastStages func() map[string]stages.State
+	fromDisk   chan map[string]stages.State
 	stop       context.CancelFunc // ends all loops; nil before start
 	done       sync.WaitGroup     // of all loops
 }
@@ -78,10 +78,10 @@ type fleetConfig struct {
 	file   string // the policy file, "" without one
 	disk   *disk  // for the last stages; nil: they are not kept
 	log    *slog.Logger
-	store  promotion.Store
-	ledger divergence.Ledger
-	client []string // see promotion.Instance
-	// failing returns the names of the stores that do not answer; see promotion.Instance.
+	store  stages.Store
+	ledger evidence.Ledger
+	client []string // see stages.Instance
+	// failing returns the names of the stores that do not answer; see stages.Instance.
 	failing func() []string
 	// ownAway reports whether the breaker of the service's own store is open.
 	ownAway func() bool
@@ -128,13 +128,13 @@ type task struct {
 func newFleet(cfg fleetConfig) *fleet {
 	f := &fleet{
 		fleetConfig: cfg,
-		controller:  promotion.NewController(cfg.store, cfg.ledger, "leader "+cfg.id),
+		controller:  stages.NewController(cfg.store, cfg.ledger, "leader "+cfg.id),
 		replanned:   make(chan struct{}, 1),
 		applied:     make(chan struct{}, 1),
-		fromDisk:    make(chan map[string]promotion.State, 1),
+		fromDisk:    make(chan map[string]stages.State, 1),
 		started:     time.Now(),
 	}
-	f.leader = promotion.NewLeader(cfg.store, cfg.id, f.controller, func(ctx context.Context, a *promotion.Assessment) (promotion.Details, error) {
+	f.leader = stages.NewLeader(cfg.store, cfg.id, f.controller, func(ctx context.Context, a *stages.Assessment) (stages.Details, error) {
 		return status.DetailsOf(ctx, cfg.ledger, a)
 	})
 	f.lastStages = sync.OnceValue(f.readStages)

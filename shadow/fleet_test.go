@@ -11,43 +11,43 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // cuttable is a store that can be out of reach, or forget.
 type cuttable struct {
-	promotion.Store
+	stages.Store
 	cut atomic.Bool
 }
 
 var errCut = errors.New("out of reach")
 
-func (c *cuttable) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promotion.Heard, error) {
+func (c *cuttable) Heartbeat(ctx context.Context, h stages.Heartbeat) (stages.Heard, error) {
 	if c.cut.Load() {
-		return promotion.Heard{}, errCut
+		return stages.Heard{}, errCut
 	}
 	return c.Store.Heartbeat(ctx, h)
 }
 
 // instanceOn starts one instance of a policy named p.
-func instanceOn(store promotion.Store, id string) (*fleet, *migration) {
+func instanceOn(store stages.Store, id string) (*fleet, *migration) {
 	f, m := idleOn(store, id)
 	f.start()
 	return f, m
 }
 
 // idleOn makes one that does nothing by itself.
-func idleOn(store promotion.Store, id string) (*fleet, *migration) {
+func idleOn(store stages.Store, id string) (*fleet, *migration) {
 	log := slog.New(slog.DiscardHandler)
-	spec := promotion.Spec{Policy: "p", Fingerprint: "e", Config: promotion.Config{}.WithDefaults()}
+	spec := stages.Spec{Policy: "p", Fingerprint: "e", Config: stages.Config{}.WithDefaults()}
 	m := newMigration(spec, bothIn(newMemoryStore()), options{log: log})
 
 	var inUse atomic.Pointer[plan]
 	inUse.Store(&plan{migrations: []*migration{m}})
 	return newFleet(fleetConfig{
 		failing: func() []string { return nil }, ownAway: func() bool { return false },
-		id: id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
+		id: id, log: log, store: store, ledger: evidence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
 		button:      newButton(RedButton{}, log),
 		checkStores: func(context.Context) error { return nil },
 	}), m
@@ -64,9 +64,9 @@ func bothIn(st *store) [2]side {
 // A policy without a candidate enforces the authoritative, also where its state names a
 // completed candidate of another fingerprint.
 func TestMissingCandidateIsNotEnforced(t *testing.T) {
-	_, m := idleOn(promotion.NewMemoryStore(), "a")
-	m.progress.stage.state.Store(&promotion.State{
-		Stage: promotion.Completed, Fingerprint: "another", Past: []promotion.Past{{Fingerprint: "e", Stage: promotion.Completed}},
+	_, m := idleOn(stages.NewMemoryStore(), "a")
+	m.progress.stage.state.Store(&stages.State{
+		Stage: stages.Completed, Fingerprint: "another", Past: []stages.Past{{Fingerprint: "e", Stage: stages.Completed}},
 	})
 	if got := m.enforced(at(0)); got != algorithms.Candidate {
 		t.Fatalf("with a candidate: %s is enforced, want the completed candidate", got)
@@ -80,14 +80,14 @@ func TestMissingCandidateIsNotEnforced(t *testing.T) {
 
 // What the status page says of an instance is what the instance enforces.
 func TestEnforcementIsWhatIsEnforced(t *testing.T) {
-	for _, stage := range promotion.Stages {
+	for _, stage := range stages.Stages {
 		for _, stored := range []string{"", "e", "another"} {
 			for _, heard := range []bool{true, false} {
 				for _, completed := range []bool{false, true} {
-					_, m := idleOn(promotion.NewMemoryStore(), "a")
-					s := promotion.State{Stage: stage, Percent: 100, Fingerprint: stored}
+					_, m := idleOn(stages.NewMemoryStore(), "a")
+					s := stages.State{Stage: stage, Percent: 100, Fingerprint: stored}
 					if completed && stored == "another" {
-						s.Past = []promotion.Past{{Fingerprint: "e", Stage: promotion.Completed}}
+						s.Past = []stages.Past{{Fingerprint: "e", Stage: stages.Completed}}
 					}
 					m.progress.stage.state.Store(&s)
 					if heard {
@@ -108,11 +108,11 @@ func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		store := &cuttable{Store: promotion.NewMemoryStore()}
+		store := &cuttable{Store: stages.NewMemoryStore()}
 		f, m := instanceOn(store, "a")
 		defer f.close(ctx)
-		step := func(to promotion.Step) {
-			if _, err := promotion.Advance(ctx, store, "p", to, promotion.Order{}); err != nil {
+		step := func(to stages.Step) {
+			if _, err := stages.Advance(ctx, store, "p", to, stages.Order{}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait() // for the notification
@@ -125,7 +125,7 @@ func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
 			}
 		}
 
-		step(promotion.Step{Stage: promotion.Canary, Percent: 100})
+		step(stages.Step{Stage: stages.Canary, Percent: 100})
 		check("in a canary of all", algorithms.Candidate)
 		store.cut.Store(true)
 		time.Sleep(14 * time.Second)
@@ -135,7 +135,7 @@ func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
 		store.cut.Store(false)
 		time.Sleep(2 * time.Second)
 		check("back again", algorithms.Candidate)
-		step(promotion.Step{Stage: promotion.Promoted})
+		step(stages.Step{Stage: stages.Promoted})
 		store.cut.Store(true)
 		time.Sleep(time.Hour)
 		check("promoted and cut off for an hour", algorithms.Candidate)
@@ -147,20 +147,20 @@ func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
 func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		remembered := promotion.NewMemoryStore()
+		remembered := stages.NewMemoryStore()
 		f, m := instanceOn(remembered, "a")
 		defer f.close(ctx)
-		if _, err := promotion.Rollback(ctx, remembered, "p", promotion.Order{Reason: "bad"}); err != nil {
+		if _, err := stages.Rollback(ctx, remembered, "p", stages.Order{Reason: "bad"}); err != nil {
 			t.Fatal(err)
 		}
 
 		synctest.Wait()
 		f.polling.Lock()
-		forgetful := promotion.NewMemoryStore() // the replica that took over
-		if err := promotion.Begin(ctx, forgetful, "p", "e", 0, "test"); err != nil {
+		forgetful := stages.NewMemoryStore() // the replica that took over
+		if err := stages.Begin(ctx, forgetful, "p", "e", 0, "test"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := promotion.Advance(ctx, forgetful, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+		if _, err := stages.Advance(ctx, forgetful, "p", stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -168,7 +168,7 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		f.polling.Unlock()
 		time.Sleep(3 * time.Second)
 		states, err := forgetful.States(ctx, []string{"p"})
-		if err != nil || states[0].Stage != promotion.RolledBack || !states[0].Hold {
+		if err != nil || states[0].Stage != stages.RolledBack || !states[0].Hold {
 			t.Errorf("the store has %+v, %v, want the rollback again", states, err)
 		}
 		if got := m.enforced(at(0)); got != algorithms.Authoritative {
@@ -180,7 +180,7 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 func TestInstancesStartWithoutTheirStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		store := &cuttable{Store: promotion.NewMemoryStore()}
+		store := &cuttable{Store: stages.NewMemoryStore()}
 		store.cut.Store(true)
 		f, m := instanceOn(store, "a")
 		defer f.close(ctx)
@@ -190,7 +190,7 @@ func TestInstancesStartWithoutTheirStore(t *testing.T) {
 
 		store.cut.Store(false)
 		time.Sleep(3 * time.Second)
-		if s := m.progress.stage.state.Load(); s.Fingerprint != "e" || s.Stage != promotion.Shadow {
+		if s := m.progress.stage.state.Load(); s.Fingerprint != "e" || s.Stage != stages.Shadow {
 			t.Errorf("once the store answers the state is %+v", s)
 		}
 	})

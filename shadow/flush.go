@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // How often the evidence of a policy is written, in rounds of writeLoop: where the candidate is enforced each time, because
 // triggers read it, and once more when that ends; where there is something new, before each assessment; and else as a sign that the
 // instance is there.
 const (
-	changedRounds = int(promotion.EvaluateEvery / flushEvery)
+	changedRounds = int(stages.EvaluateEvery / flushEvery)
 	idleRounds    = int(time.Minute / flushEvery)
 	// Keys are shown, and min_denied_keys counts them: after the first ones they may wait for longer.
 	keysSoon  = time.Minute - flushEvery
@@ -72,7 +72,7 @@ func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migr
 	// The ledger's hours and days are those of the store's clock, which all instances share. A heartbeat has just asked for it.
 	now, err := f.view.now(), error(nil)
 	if !f.heard.within(flushEvery) {
-		if asked, failed := f.store.Heartbeat(ctx, promotion.Heartbeat{}); failed == nil {
+		if asked, failed := f.store.Heartbeat(ctx, stages.Heartbeat{}); failed == nil {
 			now = asked.Now
 		} else {
 			err = failed

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // How often evidence is written: each time where the candidate is enforced, each third time where something was counted, and
@@ -16,19 +16,19 @@ import (
 func TestHowOftenEvidenceIsWritten(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		stage  promotion.Stage
+		stage  stages.Stage
 		counts func(round int) bool
 		want   []int // rounds
 	}{
-		{"nothing is counted", promotion.Shadow, func(int) bool { return false }, []int{1, 13}},
-		{"all the time", promotion.Shadow, func(int) bool { return true }, []int{1, 4, 7, 10, 13}},
-		{"once", promotion.Shadow, func(round int) bool { return round == 6 }, []int{1, 6}},
-		{"soon after a write", promotion.Shadow, func(round int) bool { return round == 2 }, []int{1, 4}},
-		{"the candidate is enforced", promotion.Promoted, func(int) bool { return false }, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}},
+		{"nothing is counted", stages.Shadow, func(int) bool { return false }, []int{1, 13}},
+		{"all the time", stages.Shadow, func(int) bool { return true }, []int{1, 4, 7, 10, 13}},
+		{"once", stages.Shadow, func(round int) bool { return round == 6 }, []int{1, 6}},
+		{"soon after a write", stages.Shadow, func(round int) bool { return round == 2 }, []int{1, 4}},
+		{"the candidate is enforced", stages.Promoted, func(int) bool { return false }, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f, m := idleOn(promotion.NewMemoryStore(), "a")
-			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
+			f, m := idleOn(stages.NewMemoryStore(), "a")
+			m.progress.stage.state.Store(&stages.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
 			var written []int
 			for round := 1; round <= 13; round++ {
 				time.Sleep(flushEvery)
@@ -50,12 +50,12 @@ func TestHowOftenEvidenceIsWritten(t *testing.T) {
 
 // keysWritten notes in which rounds keys are written.
 type keysWritten struct {
-	divergence.Ledger
+	evidence.Ledger
 	f      *fleet
 	rounds []int
 }
 
-func (k *keysWritten) Add(ctx context.Context, id divergence.ID, b *divergence.Batch) (int, error) {
+func (k *keysWritten) Add(ctx context.Context, id evidence.ID, b *evidence.Batch) (int, error) {
 	if b.Whole {
 		k.rounds = append(k.rounds, k.f.rounds)
 	}
@@ -67,28 +67,28 @@ func (k *keysWritten) Add(ctx context.Context, id divergence.ID, b *divergence.B
 func TestHowOftenKeysAreWritten(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		stage promotion.Stage
+		stage stages.Stage
 		round int // of the event
 		event func(*migration)
 		want  []int
 	}{
-		{"nothing happens", promotion.Shadow, 0, nil, []int{1, 61}},
-		{"a first difference", promotion.Shadow, 20, func(m *migration) { newlyDenied(m, 1) }, []int{1, 22}},
-		{"a second one soon after", promotion.Shadow, 4, func(m *migration) { newlyDenied(m, 1); newlyDenied(m, 2) }, []int{1, 13}},
-		{"many keys", promotion.Shadow, 20, func(m *migration) {
+		{"nothing happens", stages.Shadow, 0, nil, []int{1, 61}},
+		{"a first difference", stages.Shadow, 20, func(m *migration) { newlyDenied(m, 1) }, []int{1, 22}},
+		{"a second one soon after", stages.Shadow, 4, func(m *migration) { newlyDenied(m, 1); newlyDenied(m, 2) }, []int{1, 13}},
+		{"many keys", stages.Shadow, 20, func(m *migration) {
 			for n := range uint64(3000) {
 				newlyDenied(m, n)
 			}
 		}, []int{1, 22, 34}},
-		{"the candidate is enforced", promotion.Promoted, 0, nil, []int{1, 12, 23, 34, 45, 56}},
-		{"a rollback", promotion.Promoted, 20, func(m *migration) {
+		{"the candidate is enforced", stages.Promoted, 0, nil, []int{1, 12, 23, 34, 45, 56}},
+		{"a rollback", stages.Promoted, 20, func(m *migration) {
 			newlyDenied(m, 1)
-			m.progress.stage.state.Store(&promotion.State{Stage: promotion.RolledBack, Fingerprint: m.spec.Fingerprint})
+			m.progress.stage.state.Store(&stages.State{Stage: stages.RolledBack, Fingerprint: m.spec.Fingerprint})
 		}, []int{1, 12, 20}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f, m := idleOn(promotion.NewMemoryStore(), "a")
-			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
+			f, m := idleOn(stages.NewMemoryStore(), "a")
+			m.progress.stage.state.Store(&stages.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
 			ledger := &keysWritten{Ledger: f.ledger, f: f}
 			f.ledger = ledger
 			for round := 1; round <= 61; round++ {

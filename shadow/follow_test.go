@@ -11,25 +11,25 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // asked lets a migration's recorder count a request, as a decided one does.
 func asked(m *migration) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	m.progress.recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &divergence.Setting{Cost: 1})
+	m.progress.recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &evidence.Setting{Cost: 1})
 }
 
 // newlyDenied lets a recorder count a request that the enforced candidate denies, and the authoritative allows.
 func newlyDenied(m *migration, hash uint64) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	setting := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}
+	setting := &evidence.Setting{Cost: 1, Enforced: algorithms.Candidate}
 	m.progress.recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {}}, setting)
 }
 
 // running starts an instance of a fingerprint, with a log.
-func running(store promotion.Store, id, fingerprint string) (*fleet, *migration, *bytes.Buffer) {
+func running(store stages.Store, id, fingerprint string) (*fleet, *migration, *bytes.Buffer) {
 	f, m := idleOn(store, id)
 	var log bytes.Buffer
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -45,7 +45,7 @@ func running(store promotion.Store, id, fingerprint string) (*fleet, *migration,
 func TestFleetFollowsTheInstancesThatServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		store := promotion.NewMemoryStore()
+		store := stages.NewMemoryStore()
 		expect := func(when, stage, fingerprint string) {
 			t.Helper()
 			f, err := store.Fleet(ctx)
@@ -59,7 +59,7 @@ func TestFleetFollowsTheInstancesThatServe(t *testing.T) {
 
 		before, m, _ := running(store, "before", "e")
 		asked(m)
-		_, err := promotion.Advance(ctx, store, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
+		_, err := stages.Advance(ctx, store, "p", stages.Step{Stage: stages.Promoted}, stages.Order{})
 		must(t, err)
 
 		var next []*fleet
@@ -102,7 +102,7 @@ func TestFleetFollowsTheInstancesThatServe(t *testing.T) {
 // generation of the same file reaches the state.
 func TestReloadOfASingleInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := promotion.NewMemoryStore()
+		store := stages.NewMemoryStore()
 		n := &node{}
 		n.fleet, n.migration = instanceOn(store, "a")
 		defer n.fleet.close(context.Background())
@@ -111,7 +111,7 @@ func TestReloadOfASingleInstance(t *testing.T) {
 
 		n.use("f", 0)
 		time.Sleep(40 * time.Second)
-		if s := n.progress.stage.state.Load(); s.Fingerprint != "f" || s.Of("e") != promotion.Shadow {
+		if s := n.progress.stage.state.Load(); s.Fingerprint != "f" || s.Of("e") != stages.Shadow {
 			t.Errorf("after the reload: %s of %s", s, s.Fingerprint)
 		}
 		n.use("f", 3)
@@ -126,7 +126,7 @@ func TestReloadOfASingleInstance(t *testing.T) {
 func TestAnotherInstanceLeads(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			store := promotion.NewMemoryStore()
+			store := stages.NewMemoryStore()
 			a, _ := instanceOn(store, "a")
 			time.Sleep(10 * time.Second)
 			b, m := instanceOn(store, "b")
@@ -135,7 +135,7 @@ func TestAnotherInstanceLeads(t *testing.T) {
 			if !a.view.leads.Load() || b.view.leads.Load() {
 				t.Fatalf("a leads: %t, b leads: %t", a.view.leads.Load(), b.view.leads.Load())
 			}
-			if at := m.progress.assessment.Load(); at == nil || at.Leader != "a" || time.Since(at.at) > 2*promotion.EvaluateEvery {
+			if at := m.progress.assessment.Load(); at == nil || at.Leader != "a" || time.Since(at.at) > 2*stages.EvaluateEvery {
 				t.Errorf("b has %+v, want what a has published", at)
 			}
 
@@ -159,8 +159,8 @@ func TestAnotherInstanceLeads(t *testing.T) {
 // another announces the policy, so that it is evaluated and commands know it.
 func TestPolicyOfAnotherFingerprintIsAnnouncedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := promotion.NewMemoryStore()
-		must(t, promotion.Begin(t.Context(), store, "p", "gone", 0, "test"))
+		store := stages.NewMemoryStore()
+		must(t, stages.Begin(t.Context(), store, "p", "gone", 0, "test"))
 		f, m := idleOn(store, "a")
 		must(t, f.poll(t.Context()))
 		must(t, f.leadNow(t.Context()))

@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // Config configures a Harness. New copies it; its maps must not be changed afterwards.
@@ -181,13 +181,13 @@ func (h *Harness) Sync(ctx context.Context) error { return h.sync(ctx) }
 
 // Assess judges all policies of the fleet by the evidence in the ledger, as the command
 // line's status does.
-func (h *Harness) Assess(ctx context.Context) ([]promotion.Assessment, error) {
+func (h *Harness) Assess(ctx context.Context) ([]stages.Assessment, error) {
 	return h.fleet.controller.Assess(ctx)
 }
 
 // Stages returns where the stages are kept, to move them from the program, as with
-// promotion.Advance and promotion.Rollback. Without Redis that is the only way.
-func (h *Harness) Stages() promotion.Store { return h.fleet.store }
+// stages.Advance and stages.Rollback. Without Redis that is the only way.
+func (h *Harness) Stages() stages.Store { return h.fleet.store }
 
 // EnforceAuthoritative is the red button. While it is on, this instance enforces the
 // authoritative for every key of every policy, from the next request on, whatever the
@@ -223,7 +223,7 @@ var (
 
 // draft is a policy whose migration can be made.
 type draft struct {
-	spec  promotion.Spec
+	spec  stages.Spec
 	sides [2]side
 	opts  options
 }

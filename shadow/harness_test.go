@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 func TestMain(m *testing.M) {
@@ -97,9 +97,9 @@ func syncNow(t testing.TB, instance interface{ Sync(context.Context) error }) {
 	}
 }
 
-func advance(t testing.TB, store promotion.Store, policy string, step promotion.Step) {
+func advance(t testing.TB, store stages.Store, policy string, step stages.Step) {
 	t.Helper()
-	if _, err := promotion.Advance(ctx(t), store, policy, step, promotion.Order{}); err != nil {
+	if _, err := stages.Advance(ctx(t), store, policy, step, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,17 +142,17 @@ func allowed(t testing.TB, h *shadow.Harness, user string) int {
 func TestStageSaysWhoIsEnforced(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, file, shadow.Config{Redis: client})
-	store := promotion.NewRedisStore(client, name)
+	store := stages.NewRedisStore(client, name)
 	inside, outside := "", ""
 	for n := 0; inside == "" || outside == ""; n++ {
-		if user := strings.Repeat("u", n+1); divergence.InCanary(divergence.Hash(name, policy, user), 50) {
+		if user := strings.Repeat("u", n+1); evidence.InCanary(evidence.Hash(name, policy, user), 50) {
 			inside = user
 		} else {
 			outside = user
 		}
 	}
 
-	move := func(s promotion.State, err error) {
+	move := func(s stages.State, err error) {
 		t.Helper()
 		if err == nil {
 			err = h.Sync(ctx(t))
@@ -170,7 +170,7 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 		}
 	}
 
-	order := promotion.Order{Actor: "test", Reason: "test"}
+	order := stages.Order{Actor: "test", Reason: "test"}
 	steps := []struct {
 		name                    string
 		move                    func()
@@ -178,12 +178,12 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 	}{
 		{"shadow", func() {}, 2, 2},
 		{"canary", func() {
-			move(promotion.Advance(ctx(t), store, policy, promotion.Step{Stage: promotion.Canary, Percent: 50}, order))
+			move(stages.Advance(ctx(t), store, policy, stages.Step{Stage: stages.Canary, Percent: 50}, order))
 		}, 1, 2},
 		{"promoted", func() {
-			move(promotion.Advance(ctx(t), store, policy, promotion.Step{Stage: promotion.Promoted}, order))
+			move(stages.Advance(ctx(t), store, policy, stages.Step{Stage: stages.Promoted}, order))
 		}, 1, 1},
-		{"rolled back", func() { move(promotion.Rollback(ctx(t), store, policy, order)) }, 2, 2},
+		{"rolled back", func() { move(stages.Rollback(ctx(t), store, policy, order)) }, 2, 2},
 	}
 
 	for _, step := range steps {
@@ -200,17 +200,17 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 func TestPromotionIsWarm(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, file, shadow.Config{Redis: client})
-	store := promotion.NewRedisStore(client, name)
+	store := stages.NewRedisStore(client, name)
 	if n := allowed(t, h, "alice"); n != 2 {
 		t.Fatalf("the authoritative allows %d", n)
 	}
 
-	advance(t, store, policy, promotion.Step{Stage: promotion.Promoted})
+	advance(t, store, policy, stages.Step{Stage: stages.Promoted})
 	syncNow(t, h)
 	if n := allowed(t, h, "alice"); n != 0 {
 		t.Errorf("just promoted, the candidate allows %d more", n)
 	}
-	if _, err := promotion.Rollback(ctx(t), store, policy, promotion.Order{}); err != nil {
+	if _, err := stages.Rollback(ctx(t), store, policy, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -225,10 +225,10 @@ func TestInstancesOfAnotherFingerprintEnforceTheAuthoritative(t *testing.T) {
 	older := open(t, strings.Replace(file, "limit: 1", "limit: 5", 1), shadow.Config{Redis: redisAt(t, server.Addr()), Instance: "older"})
 	client := redisAt(t, server.Addr())
 	newer := open(t, file, shadow.Config{Redis: client, Instance: "newer"})
-	store := promotion.NewRedisStore(client, name)
+	store := stages.NewRedisStore(client, name)
 
 	// The fingerprint that was there first has the stage: the start of another one changes nothing.
-	advance(t, store, policy, promotion.Step{Stage: promotion.Promoted})
+	advance(t, store, policy, stages.Step{Stage: stages.Promoted})
 	for _, h := range []*shadow.Harness{older, newer} {
 		syncNow(t, h)
 	}
@@ -321,9 +321,9 @@ func TestRestartsUnderOneNameAddUp(t *testing.T) {
 	}
 }
 
-func assess(t testing.TB, client redis.UniversalClient) promotion.Assessment {
+func assess(t testing.TB, client redis.UniversalClient) stages.Assessment {
 	t.Helper()
-	list, err := promotion.NewController(promotion.NewRedisStore(client, name), ledgerOf(client), "test").Assess(ctx(t))
+	list, err := stages.NewController(stages.NewRedisStore(client, name), ledgerOf(client), "test").Assess(ctx(t))
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}

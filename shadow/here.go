@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // here returns what this instance knows without its store: what it enforces, which sides answer it, and the
@@ -17,7 +17,7 @@ func (f *fleet) here(name string) status.Here {
 	}
 	now := f.circumstances()
 	h.Trouble, h.WritesRefused = status.Reason(now.trouble), status.RefusesWrites(now.trouble)
-	var list []promotion.Assessment
+	var list []stages.Assessment
 
 	// Plain limiters fall back, too, and no report of the fleet has them.
 	for _, m := range f.plan.Load().migrations {
@@ -63,7 +63,7 @@ func (f *fleet) circumstances() circumstances {
 
 // enforcement says which side this instance enforces. Its cases are those of
 // migration.enforced, and the red button before them.
-func (m *migration) enforcement(s promotion.State, now circumstances) status.Enforcement {
+func (m *migration) enforcement(s stages.State, now circumstances) status.Enforcement {
 	e := status.Enforcement{
 		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
 		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
@@ -78,11 +78,11 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 		e.Why = "the red button of this instance is pressed"
 	case s.Fingerprint == "":
 		e.Why = "no state of the policy has reached this instance"
-	case s.Fingerprint != m.spec.Fingerprint && s.Of(m.spec.Fingerprint) == promotion.Completed:
+	case s.Fingerprint != m.spec.Fingerprint && s.Of(m.spec.Fingerprint) == stages.Completed:
 		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
 	case s.Fingerprint != m.spec.Fingerprint:
 		e.Why = "the fleet compares another fingerprint"
-	case s.Stage == promotion.Canary && m.cutOff():
+	case s.Stage == stages.Canary && m.cutOff():
 		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
 	default:
 		e.Enforced = s.Name()
@@ -98,9 +98,9 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 
 // decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
 // the policy is completed, or there is none.
-func (m *migration) decides(e *status.Enforcement, s *promotion.State) [2]bool {
+func (m *migration) decides(e *status.Enforcement, s *stages.State) [2]bool {
 	candidate := e.Enforced != algorithms.Authoritative.String()
-	completed := candidate && (e.Stage == promotion.Completed || s.Of(m.spec.Fingerprint) == promotion.Completed)
+	completed := candidate && (e.Stage == stages.Completed || s.Of(m.spec.Fingerprint) == stages.Completed)
 	return [2]bool{!completed && !m.spec.FirstLimit, candidate}
 }
 

@@ -19,9 +19,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // refusal is the answer of a Redis that refuses a command.
@@ -166,7 +166,7 @@ func TestPageOfAnotherFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+	advance(t, stages.NewRedisStore(client, name), policy, stages.Step{Stage: stages.Promoted})
 	syncNow(t, fleet)
 	syncNow(t, h)
 	own := h.Policies().Policies[0].Fingerprint()

@@ -16,9 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // instance is this process at work: what a Harness and a Pair have in common. The engine
@@ -63,12 +63,12 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
 		ownAway: stores[0].nodes.open,
 		plan:    &e.plan, view: view, button: button, checkStores: e.checkStores,
-		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, file: cfg.file, alone: cfg.redis == nil,
+		store: stages.NewMemoryStore(), ledger: evidence.NewMemoryLedger(), name: cfg.name, file: cfg.file, alone: cfg.redis == nil,
 		signal: cfg.signal,
 	}
 	if cfg.redis != nil {
-		fleet.store = promotion.NewRedisStore(cfg.redis, cfg.name)
-		fleet.ledger = divergence.NewRedisLedger(cfg.redis, cfg.name)
+		fleet.store = stages.NewRedisStore(cfg.redis, cfg.name)
+		fleet.ledger = evidence.NewRedisLedger(cfg.redis, cfg.name)
 		fleet.disk, fleet.redis = openDisk(&cfg), placeOf(cfg.redis)
 	}
 	return &instance{engine: e, fleet: newFleet(fleet), durations: newDurations(cfg.name), cfg: cfg}, nil
@@ -152,7 +152,7 @@ func clientWarnings(stores []*store) (list []string) {
 }
 
 // failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name; see
-// promotion.Instance.OwnStoreUnreachable.
+// stages.Instance.OwnStoreUnreachable.
 func failingOf(stores []*store) (list []string) {
 	for _, s := range stores {
 		if s.name != "" && s.nodes.open() {

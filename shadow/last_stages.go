@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // stageFile is what an instance keeps on its disk of the stages that it has applied. An
@@ -17,15 +17,15 @@ type stageFile struct {
 	Name string `json:"name"`
 	// Redis is where the states are stored. The stages of a service in another one, such as that of its tests, say nothing of
 	// this service, and would be stored as newer ones.
-	Redis  string                     `json:"redis"`
-	States map[string]promotion.State `json:"states"` // by policy, as stored in Redis
+	Redis  string                  `json:"redis"`
+	States map[string]stages.State `json:"states"` // by policy, as stored in Redis
 }
 
 const stagesOnDisk = "stages" // kind of file
 
 // readStages reads the states of the last run by policy. A file that cannot be used is as
 // good as none: the instance then starts with the authoritative.
-func (f *fleet) readStages() map[string]promotion.State {
+func (f *fleet) readStages() map[string]stages.State {
 	if f.disk == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (f *fleet) takeFromDisk() {
 
 // keeper is what keepLoop knows of the file.
 type keeper struct {
-	before  map[string]promotion.State // as on disk
+	before  map[string]stages.State // as on disk
 	written []byte
 	failing bool
 }
@@ -120,8 +120,8 @@ func (f *fleet) keepStages(k *keeper) error {
 
 // statesToKeep are the applied states. Of a policy of which this instance knows none now it keeps the one
 // that is on disk.
-func (f *fleet) statesToKeep(before map[string]promotion.State) map[string]promotion.State {
-	states := map[string]promotion.State{}
+func (f *fleet) statesToKeep(before map[string]stages.State) map[string]stages.State {
+	states := map[string]stages.State{}
 	for _, m := range f.migrations() {
 		s := *m.progress.stage.state.Load()
 		if s.Fingerprint == "" {
@@ -134,7 +134,7 @@ func (f *fleet) statesToKeep(before map[string]promotion.State) map[string]promo
 	return states
 }
 
-func (f *fleet) fileOf(states map[string]promotion.State) []byte {
+func (f *fleet) fileOf(states map[string]stages.State) []byte {
 	text, _ := json.Marshal(stageFile{Name: f.name, Redis: f.redis, States: states}) // texts and numbers
 	return text
 }

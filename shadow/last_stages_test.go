@@ -10,40 +10,40 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // An instance that has started without its store by the stage on its disk goes by the store
 // once that answers, and restores what the store has lost.
 func TestStageOfTheDiskIsSettled(t *testing.T) {
-	at := func(term, seq int64, stage promotion.Stage) promotion.State {
-		return promotion.State{
-			Version: promotion.Version{Term: term, Seq: seq}, Stage: stage, Fingerprint: "e", Hold: stage == promotion.RolledBack,
+	at := func(term, seq int64, stage stages.Stage) stages.State {
+		return stages.State{
+			Version: stages.Version{Term: term, Seq: seq}, Stage: stage, Fingerprint: "e", Hold: stage == stages.RolledBack,
 		}
 	}
 	for _, tt := range []struct {
 		name               string
-		disk, stored, want promotion.State
+		disk, stored, want stages.State
 	}{
-		{"the same", at(1, 2, promotion.Promoted), at(1, 2, promotion.Promoted), at(1, 2, promotion.Promoted)},
-		{"newer", at(1, 2, promotion.Promoted), at(2, 1, promotion.RolledBack), at(2, 1, promotion.RolledBack)},
-		{"begun again", at(3, 2, promotion.Promoted), at(1, 1, promotion.Shadow), at(3, 2, promotion.Promoted)},
-		{"lost", at(1, 2, promotion.Promoted), promotion.State{}, at(1, 2, promotion.Promoted)},
-		{"a rollback that was lost", at(2, 1, promotion.RolledBack), at(1, 2, promotion.Promoted), at(2, 1, promotion.RolledBack)},
+		{"the same", at(1, 2, stages.Promoted), at(1, 2, stages.Promoted), at(1, 2, stages.Promoted)},
+		{"newer", at(1, 2, stages.Promoted), at(2, 1, stages.RolledBack), at(2, 1, stages.RolledBack)},
+		{"begun again", at(3, 2, stages.Promoted), at(1, 1, stages.Shadow), at(3, 2, stages.Promoted)},
+		{"lost", at(1, 2, stages.Promoted), stages.State{}, at(1, 2, stages.Promoted)},
+		{"a rollback that was lost", at(2, 1, stages.RolledBack), at(1, 2, stages.Promoted), at(2, 1, stages.RolledBack)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				ctx := context.Background()
-				store := &cuttable{Store: promotion.NewMemoryStore()}
+				store := &cuttable{Store: stages.NewMemoryStore()}
 				run := func() (*fleet, *migration) {
 					f, m := idleOn(store, "a")
 					f.disk = &disk{dir: dir, name: "test"}
 					f.start()
 					return f, m
 				}
-				put := func(s promotion.State) {
-					if err := store.Put(ctx, "p", s, promotion.Condition{}); err != nil {
+				put := func(s stages.State) {
+					if err := store.Put(ctx, "p", s, stages.Condition{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -52,7 +52,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				f, _ := run()
 				f.close(ctx)
 
-				store.Store = promotion.NewMemoryStore()
+				store.Store = stages.NewMemoryStore()
 				store.cut.Store(true)
 				f, m := run()
 				defer f.close(ctx)
@@ -77,26 +77,26 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 // Without its store an instance goes by the disk: a canary does not, nor does one whose fingerprint is another, unless it was
 // completed.
 func TestStagesOfTheDiskThatAreObeyed(t *testing.T) {
-	state := func(stage promotion.Stage, fingerprint string, past promotion.Stage) promotion.State {
-		return promotion.State{
-			Version: promotion.Version{Term: 1, Seq: 2}, Stage: stage, Percent: 100, Fingerprint: fingerprint,
-			Past: []promotion.Past{{Fingerprint: "e", Stage: past}},
+	state := func(stage stages.Stage, fingerprint string, past stages.Stage) stages.State {
+		return stages.State{
+			Version: stages.Version{Term: 1, Seq: 2}, Stage: stage, Percent: 100, Fingerprint: fingerprint,
+			Past: []stages.Past{{Fingerprint: "e", Stage: past}},
 		}
 	}
 	for _, tt := range []struct {
 		name string
-		disk promotion.State
+		disk stages.State
 		want algorithms.Role
 	}{
-		{"promoted", state(promotion.Promoted, "e", ""), algorithms.Candidate},
-		{"completed", state(promotion.Completed, "e", ""), algorithms.Candidate},
-		{"a canary", state(promotion.Canary, "e", ""), algorithms.Authoritative},
-		{"another fingerprint", state(promotion.Promoted, "f", ""), algorithms.Authoritative},
-		{"another one, this one completed", state(promotion.Shadow, "f", promotion.Completed), algorithms.Candidate},
-		{"another one, this one rolled back", state(promotion.Promoted, "f", promotion.RolledBack), algorithms.Authoritative},
+		{"promoted", state(stages.Promoted, "e", ""), algorithms.Candidate},
+		{"completed", state(stages.Completed, "e", ""), algorithms.Candidate},
+		{"a canary", state(stages.Canary, "e", ""), algorithms.Authoritative},
+		{"another fingerprint", state(stages.Promoted, "f", ""), algorithms.Authoritative},
+		{"another one, this one completed", state(stages.Shadow, "f", stages.Completed), algorithms.Candidate},
+		{"another one, this one rolled back", state(stages.Promoted, "f", stages.RolledBack), algorithms.Authoritative},
 	} {
-		f, m := idleOn(promotion.NewMemoryStore(), "a")
-		f.fromDisk <- map[string]promotion.State{"p": tt.disk}
+		f, m := idleOn(stages.NewMemoryStore(), "a")
+		f.fromDisk <- map[string]stages.State{"p": tt.disk}
 		if f.takeFromDisk(); m.enforced(at(0)) != tt.want {
 			t.Errorf("%s: the %s is enforced, want the %s", tt.name, m.enforced(at(0)), tt.want)
 		}
@@ -105,10 +105,10 @@ func TestStagesOfTheDiskThatAreObeyed(t *testing.T) {
 
 // A policy of which this run knows no state yet keeps the one of the last run on the disk.
 func TestStagesOfTheLastRunStayOnTheDisk(t *testing.T) {
-	last := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Fingerprint: "e"}
-	f, m := pressable(promotion.NewMemoryStore(), t.TempDir())
-	kept := func() promotion.State {
-		must(t, f.keepStages(&keeper{before: map[string]promotion.State{"p": last}}))
+	last := stages.State{Version: stages.Version{Term: 1, Seq: 2}, Stage: stages.Promoted, Fingerprint: "e"}
+	f, m := pressable(stages.NewMemoryStore(), t.TempDir())
+	kept := func() stages.State {
+		must(t, f.keepStages(&keeper{before: map[string]stages.State{"p": last}}))
 		return f.readStages()["p"]
 	}
 

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-// leadLoop asks for the lease and leads with it until ctx is over; see promotion.Leader. It is a loop of its own,
+// leadLoop asks for the lease and leads with it until ctx is over; see stages.Leader. It is a loop of its own,
 // because a store that is slow with evidence must not make gaps between two looks.
 func (f *fleet) leadLoop(ctx context.Context) {
 	lead := task{what: "lead the fleet or hear of its leader", do: f.lead, within: leadTimeout}
@@ -29,7 +29,7 @@ func (f *fleet) leadLoop(ctx context.Context) {
 func (f *fleet) untilTurn() time.Duration {
 	f.leading.Lock()
 	defer f.leading.Unlock()
-	next := jittered(promotion.LeadEvery)
+	next := jittered(stages.LeadEvery)
 	if f.lease > 0 {
 		next = min(next, f.lease+rand.N(time.Second))
 	}
@@ -52,7 +52,7 @@ func (f *fleet) lead(ctx context.Context) error {
 	}
 
 	for _, m := range f.migrations() {
-		if i := slices.IndexFunc(t.List, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy }); i >= 0 {
+		if i := slices.IndexFunc(t.List, func(a stages.Assessment) bool { return a.Spec.Policy == m.spec.Policy }); i >= 0 {
 			f.keep(m, &assessment{&t.List[i], time.Now()})
 		}
 	}
@@ -73,10 +73,10 @@ func (f *fleet) leadNow(ctx context.Context) error {
 
 // announceForgotten announces policies that nobody has: a store that has lost its data does not know them any more, and where no
 // instance of the stored fingerprint is left, any announcement is better than none. No command would know the policy.
-func (f *fleet) announceForgotten(ctx context.Context, list []promotion.Assessment) error {
-	var h promotion.Heartbeat
+func (f *fleet) announceForgotten(ctx context.Context, list []stages.Assessment) error {
+	var h stages.Heartbeat
 	for _, m := range f.migrations() {
-		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
+		i := slices.IndexFunc(list, func(a stages.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
 		if i < 0 || !m.differs() && list[i].Spec.Fingerprint != m.spec.Fingerprint {
 			h.Specs = append(h.Specs, m.spec)
 		}
@@ -90,7 +90,7 @@ func (f *fleet) announceForgotten(ctx context.Context, list []promotion.Assessme
 
 // readPublished reads what the leader has found.
 func (f *fleet) readPublished(ctx context.Context) error {
-	if !f.read.renew(promotion.EvaluateEvery - promotion.LeadEvery/2) {
+	if !f.read.renew(stages.EvaluateEvery - stages.LeadEvery/2) {
 		return nil
 	}
 	migrations := f.migrations()
@@ -117,7 +117,7 @@ func namesOf(migrations []*migration) (names []string) {
 }
 
 // logMoves logs the moves of this instance as the leader.
-func (f *fleet) logMoves(moves []promotion.Move) {
+func (f *fleet) logMoves(moves []stages.Move) {
 	for _, move := range moves {
 		f.log.Info("shadowlimit: moved", "policy", move.Policy,
 			"to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // pairAt is a pair in memory that enforces a side, and what it has compared.
@@ -30,7 +30,7 @@ func pairAt(t *testing.T, enforced algorithms.Role, sides [2]shadow.Side) (pair 
 	t.Cleanup(func() { pair.Close(ctx(t)) })
 	syncNow(t, pair)
 	if enforced == algorithms.Candidate {
-		advance(t, pair.Stages(), "default", promotion.Step{Stage: promotion.Promoted})
+		advance(t, pair.Stages(), "default", stages.Step{Stage: stages.Promoted})
 		syncNow(t, pair)
 	}
 	return pair, seen
@@ -80,11 +80,11 @@ func TestClientThatLeavesIsNotCompared(t *testing.T) {
 					pair.Allow(t.Context(), key, 1)
 				}
 
-				var outcomes []divergence.Outcome
+				var outcomes []evidence.Outcome
 				for _, c := range *seen {
 					outcomes = append(outcomes, c.Outcome)
 				}
-				if want := []divergence.Outcome{divergence.AgreeAllow, divergence.AgreeAllow}; !slices.Equal(outcomes, want) {
+				if want := []evidence.Outcome{evidence.AgreeAllow, evidence.AgreeAllow}; !slices.Equal(outcomes, want) {
 					t.Errorf("outcomes %v, want %v", outcomes, want)
 				}
 			})

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // limiterOf is a plain limiter in a store that may fail.
 func limiterOf(a algorithms.Algorithm) *migration {
 	sides := [2]side{algorithmSide(algorithms.Side{Algorithm: a}, storeOn(&failing{}))}
-	return newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(slog.DiscardHandler)})
+	return newMigration(stages.Spec{Policy: "p"}, sides, options{log: slog.New(slog.DiscardHandler)})
 }
 
 // The local limiter has seen every request when it is needed, and allows a share.
@@ -93,7 +93,7 @@ func BenchmarkLocal(b *testing.B) {
 
 func TestLocalIsWarmForBothSides(t *testing.T) {
 	l := newLocal()
-	m := newMigration(promotion.Spec{Policy: "p"}, bothIn(storeOn(&failing{})), options{log: slog.New(slog.DiscardHandler)})
+	m := newMigration(stages.Spec{Policy: "p"}, bothIn(storeOn(&failing{})), options{log: slog.New(slog.DiscardHandler)})
 	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}, {Requests: 10, Window: time.Hour}}}
 	c := &algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Enforced: algorithms.Candidate}
 	for range 10 {

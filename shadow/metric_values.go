@@ -3,9 +3,9 @@ package shadow
 import (
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // compared leaves out policies without a candidate.
@@ -19,7 +19,7 @@ func compared(values func(reading, sender)) func(reading, sender) {
 
 // assessed leaves out values that are old. An instance that is cut off from the store does
 // not know the fleet's verdict any more.
-func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) {
+func assessed(values func(*stages.Assessment, sender)) func(reading, sender) {
 	return compared(func(r reading, send sender) {
 		if r.assessment != nil {
 			values(r.assessment, send)
@@ -43,9 +43,9 @@ func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 
 // noAssessment stands in before the first assessment, so that all series are there from
 // the start.
-var noAssessment = func() *promotion.Assessment {
-	a := &promotion.Assessment{}
-	for _, ratio := range divergence.AllRatios {
+var noAssessment = func() *stages.Assessment {
+	a := &stages.Assessment{}
+	for _, ratio := range evidence.AllRatios {
 		a.Gate.Ratio(ratio).Score = 1
 	}
 	return a
@@ -57,7 +57,7 @@ const oldAfter = time.Minute
 
 // latest returns the last assessment, nil if it is old. An instance that has just started shows none of its own, and no alarm. One
 // that has started without Redis must not show for long that there is no alarm.
-func (p *progress) latest() *promotion.Assessment {
+func (p *progress) latest() *stages.Assessment {
 	switch a := p.assessment.Load(); {
 	case a == nil && time.Since(p.started) < oldAfter:
 		return noAssessment

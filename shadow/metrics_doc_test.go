@@ -16,9 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md")
@@ -163,7 +163,7 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 	known.Gate.Coverage, known.Gate.Disturbed, known.Gate.Divergence.Ratio = &one, &one, &one
 	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
 	for _, f := range policyMetrics {
-		sent := func(a *promotion.Assessment) (n int) {
+		sent := func(a *stages.Assessment) (n int) {
 			f.values(reading{migration: m, applied: *m.progress.stage.state.Load(), assessment: a}, func(float64, ...string) { n++ })
 			return n
 		}
@@ -239,8 +239,8 @@ func checkTotalsAreShown(t *testing.T, h *Harness) {
 	t.Helper()
 	m := h.engine.plan.Load().migrations[0]
 	raised := m.progress.recorder.Totals()
-	for field := range reflect.TypeFor[divergence.Totals]().Fields() {
-		var totals divergence.Totals
+	for field := range reflect.TypeFor[evidence.Totals]().Fields() {
+		var totals evidence.Totals
 		without := exportedOf(h.collector, m, totals)
 
 		number := reflect.ValueOf(raised).FieldByIndex(field.Index)
@@ -263,8 +263,8 @@ func TestEveryTotalIsExported(t *testing.T) {
 	// Ages do not change in a bubble.
 	m := h.engine.plan.Load().migrations[0]
 	synctest.Test(t, func(t *testing.T) {
-		for field := range reflect.TypeFor[divergence.Totals]().Fields() {
-			var totals divergence.Totals
+		for field := range reflect.TypeFor[evidence.Totals]().Fields() {
+			var totals evidence.Totals
 			without := exportedOf(h.collector, m, totals)
 			setFirst(t, reflect.ValueOf(&totals).Elem().FieldByIndex(field.Index))
 			if exportedOf(h.collector, m, totals) == without {
@@ -275,7 +275,7 @@ func TestEveryTotalIsExported(t *testing.T) {
 }
 
 // exportedOf is everything that a scrape shows of a policy with these totals.
-func exportedOf(c *collector, m *migration, totals divergence.Totals) string {
+func exportedOf(c *collector, m *migration, totals evidence.Totals) string {
 	var b strings.Builder
 	r := reading{migration: m, totals: totals, applied: *m.progress.stage.state.Load(), assessment: noAssessment}
 	for _, f := range policyMetrics {

@@ -11,16 +11,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // migration is one policy at work: its sides, as configured, and its progress. A reload
 // makes a new one, which may share the progress of the one before. Requests read it, and
 // change nothing but the counters, recorder and queue of its progress.
 type migration struct {
-	spec      promotion.Spec
+	spec      stages.Spec
 	sides     [2]side // by role
 	onFailure string
 	observer  func(Comparison)
@@ -43,7 +43,7 @@ type options struct {
 // newMigration returns a migration that is ready for requests. If the policy has the
 // fingerprint that it had before a reload, its progress goes on. If not, its stage stays as it
 // was until the fleet has heard of the new fingerprint.
-func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
+func newMigration(spec stages.Spec, sides [2]side, o options) *migration {
 	m := &migration{
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
@@ -75,7 +75,7 @@ func (m *migration) protect(keys []string, secret []byte) {
 	m.protected, m.spec.Config.Protect = map[string]bool{}, nil
 	for _, key := range keys {
 		m.protected[key] = true
-		m.spec.Config.Protect = append(m.spec.Config.Protect, divergence.KeyName(key, secret))
+		m.spec.Config.Protect = append(m.spec.Config.Protect, evidence.KeyName(key, secret))
 	}
 }
 
@@ -130,26 +130,26 @@ func (m *migration) fedLocally() bool {
 }
 
 // distance says how far the sides lie apart.
-func (m *migration) distance() divergence.Distance {
+func (m *migration) distance() evidence.Distance {
 	switch {
 	case m.sides[0].store == m.sides[1].store:
-		return divergence.OneStore
+		return evidence.OneStore
 	case m.synchronized():
-		return divergence.Synchronized
+		return evidence.Synchronized
 	}
-	return divergence.TwoStores
+	return evidence.TwoStores
 }
 
 // id names the migration's evidence in the ledger. Evidence of an instance with another
 // fingerprint has a name of its own, and belongs to no stage.
-func (m *migration) id() divergence.ID {
+func (m *migration) id() evidence.ID {
 	s := *m.progress.stage.state.Load()
 	s.Fingerprint = m.spec.Fingerprint
 	return s.LedgerID(m.spec.Policy)
 }
 
 // enforced returns the side that is enforced for the key at a position.
-func (m *migration) enforced(at divergence.Position) algorithms.Role {
+func (m *migration) enforced(at evidence.Position) algorithms.Role {
 	// A candidate that is not there cannot be enforced, whatever the state says.
 	if !m.hasCandidate() {
 		return algorithms.Authoritative
@@ -159,7 +159,7 @@ func (m *migration) enforced(at divergence.Position) algorithms.Role {
 	s := m.progress.stage.state.Load()
 
 	// A canary that is cut off from the store cannot be rolled back by it.
-	if s.Stage == promotion.Canary && s.Fingerprint == m.spec.Fingerprint && m.cutOff() {
+	if s.Stage == stages.Canary && s.Fingerprint == m.spec.Fingerprint && m.cutOff() {
 		return algorithms.Authoritative
 	}
 	return s.Enforced(m.spec.Fingerprint, at)
@@ -174,19 +174,19 @@ func (m *migration) cutOff() bool { return !m.progress.stage.heard.within(cutOff
 
 // apply takes a state that supersedes the applied one. It loads, compares and stores,
 // which is not atomic, and so requires fleet.polling. Requests may read meanwhile.
-func (m *migration) apply(s promotion.State) {
+func (m *migration) apply(s stages.State) {
 	if s.Supersedes(*m.progress.stage.state.Load()) {
 		m.replace(s)
 	}
 }
 
 // replace takes a state in the place of the applied one. Requires fleet.polling.
-func (m *migration) replace(s promotion.State) {
+func (m *migration) replace(s stages.State) {
 	before := m.progress.stage.state.Load()
 
 	// Requests keep the pointer, so a stored state is replaced and never changed.
 	m.progress.stage.state.Store(&s)
-	if i := slices.Index(promotion.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
+	if i := slices.Index(stages.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
 		m.progress.stage.applied[i].Add(1)
 	}
 

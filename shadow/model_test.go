@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // fleetModel is a fleet, its operators and a late controller, and the network between them. Messages
@@ -33,24 +33,24 @@ type node struct {
 	*fleet
 	*migration
 	link    *link
-	busy    bool            // it polls, counts or reloads right now
-	applied promotion.State // when last looked at
-	heardAt time.Time       // of the store
+	busy    bool         // it polls, counts or reloads right now
+	applied stages.State // when last looked at
+	heardAt time.Time    // of the store
 }
 
 // operator gives orders by a state that it read some time ago.
-type operator struct{ seen promotion.State }
+type operator struct{ seen stages.State }
 
 // rollback is a rollback that was ordered and answered.
 type rollback struct {
-	state   promotion.State
+	state   stages.State
 	ordered time.Time
 	resumed int // resumptions before the order
 }
 
 func newFleetModel(t *rapid.T) *fleetModel {
-	c := &cluster{t: t, primary: promotion.NewMemoryStore(), accepted: map[identity]bool{}, pressed: map[string]int64{}, quiet: true,
-		ledger: divergence.NewMemoryLedger()}
+	c := &cluster{t: t, primary: stages.NewMemoryStore(), accepted: map[identity]bool{}, pressed: map[string]int64{}, quiet: true,
+		ledger: evidence.NewMemoryLedger()}
 	m := &fleetModel{cluster: c, operators: []*operator{{}, {}}}
 	c.meanwhile, c.stopped = m.interfere, m.freeze
 	for i := range 3 {
@@ -111,9 +111,9 @@ func (n *node) start(id string) {
 	before := n.migration
 	n.fleet, n.migration = idleOn(n.link, id)
 	n.fleet.decided = true
-	n.fleet.ledger = &evidence{n.link.ledger, n.link}
-	n.fleet.controller = promotion.NewController(n.link, n.fleet.ledger, "leader "+id)
-	n.fleet.leader = promotion.NewLeader(n.link, id, n.fleet.controller, nil)
+	n.fleet.ledger = &slowLedger{n.link.ledger, n.link}
+	n.fleet.controller = stages.NewController(n.link, n.fleet.ledger, "leader "+id)
+	n.fleet.leader = stages.NewLeader(n.link, id, n.fleet.controller, nil)
 	n.migration.spec.Config.Automatic = true
 	if before != nil {
 		n.use(before.spec.Fingerprint, 0)
@@ -146,7 +146,7 @@ func (m *fleetModel) restart() {
 		_ = n.fleet.leader.Leave(ctx)
 		m.started++
 		n.start(fmt.Sprint("restart ", m.started))
-		n.applied = promotion.State{}
+		n.applied = stages.State{}
 	})
 }
 
@@ -175,7 +175,7 @@ func (m *fleetModel) rest(seconds int) {
 func (m *fleetModel) adopt() {
 	m.within(func(ctx context.Context) {
 		fingerprint := rapid.SampledFrom([]string{"e", "f", "g"}).Draw(m.t, "adopted")
-		_, _ = promotion.Adopt(ctx, m.link(), "p", fingerprint, promotion.Order{Actor: "operator"})
+		_, _ = stages.Adopt(ctx, m.link(), "p", fingerprint, stages.Order{Actor: "operator"})
 	})
 }
 
@@ -205,32 +205,32 @@ func (m *fleetModel) settleAll() {
 func (m *fleetModel) pollOne() { m.poll(m.someNode()) }
 
 // someOrder is one that expects what its giver saw last, or nothing.
-func (m *fleetModel) someOrder(o *operator) promotion.Order {
-	order := promotion.Order{Actor: "operator"}
+func (m *fleetModel) someOrder(o *operator) stages.Order {
+	order := stages.Order{Actor: "operator"}
 	if rapid.Bool().Draw(m.t, "expects what was seen") {
 		order.Expect = &o.seen.Version
 	}
 	return order
 }
 
-var steps = []promotion.Step{{Stage: promotion.Canary, Percent: 1}, {Stage: promotion.Canary, Percent: 50}, {Stage: promotion.Promoted}}
+var steps = []stages.Step{{Stage: stages.Canary, Percent: 1}, {Stage: stages.Canary, Percent: 50}, {Stage: stages.Promoted}}
 
 func (m *fleetModel) promote() {
 	o, step := m.someOperator(), rapid.SampledFrom(steps).Draw(m.t, "step")
 	order := m.someOrder(o)
-	m.within(func(ctx context.Context) { _, _ = promotion.Advance(ctx, m.link(), "p", step, order) })
+	m.within(func(ctx context.Context) { _, _ = stages.Advance(ctx, m.link(), "p", step, order) })
 }
 
 func (m *fleetModel) pause() {
 	o := m.someOperator()
 	order := m.someOrder(o)
-	m.within(func(ctx context.Context) { _, _ = promotion.Pause(ctx, m.link(), "p", order) })
+	m.within(func(ctx context.Context) { _, _ = stages.Pause(ctx, m.link(), "p", order) })
 }
 
 func (m *fleetModel) resume() {
 	o := m.someOperator()
 	order := m.someOrder(o)
-	m.within(func(ctx context.Context) { _, _ = promotion.Resume(ctx, m.link(), "p", order) })
+	m.within(func(ctx context.Context) { _, _ = stages.Resume(ctx, m.link(), "p", order) })
 }
 
 // see lets an operator look where the policy is.
@@ -248,8 +248,8 @@ func (m *fleetModel) control() {
 	seen := m.controller.seen
 	step, err := seen.Next(m.nodes[0].spec.Config.Canary)
 	if err == nil {
-		order := promotion.Order{Actor: "controller", Expect: &seen.Version}
-		m.within(func(ctx context.Context) { _, _ = promotion.Advance(ctx, m.link(), "p", step, order) })
+		order := stages.Order{Actor: "controller", Expect: &seen.Version}
+		m.within(func(ctx context.Context) { _, _ = stages.Advance(ctx, m.link(), "p", step, order) })
 	}
 }
 
@@ -257,7 +257,7 @@ func (m *fleetModel) rollBack() {
 	r := &rollback{resumed: len(m.resumed)}
 	m.within(func(ctx context.Context) {
 		var err error
-		if r.state, err = promotion.Rollback(ctx, m.link(), "p", promotion.Order{Actor: "operator"}); err == nil {
+		if r.state, err = stages.Rollback(ctx, m.link(), "p", stages.Order{Actor: "operator"}); err == nil {
 			r.ordered = time.Now()
 			m.rollbacks = append(m.rollbacks, r)
 		}
@@ -297,14 +297,14 @@ func (m *fleetModel) sleep() {
 // promoteTwice has two operators promote at once what both have seen.
 func (m *fleetModel) promoteTwice() {
 	s := m.stored()
-	if s.Hold || s.Stage != promotion.Shadow {
+	if s.Hold || s.Stage != stages.Shadow {
 		return
 	}
 
 	var won []error
 	promote := func() {
 		step := rapid.SampledFrom(steps).Draw(m.t, "step")
-		_, err := promotion.Advance(context.Background(), m.link(), "p", step, promotion.Order{Expect: &s.Version})
+		_, err := stages.Advance(context.Background(), m.link(), "p", step, stages.Order{Expect: &s.Version})
 		won = append(won, err)
 	}
 
@@ -318,14 +318,14 @@ func (m *fleetModel) promoteTwice() {
 
 	promote()
 	m.meanwhile, m.quiet = m.interfere, false
-	if len(won) != 2 || (won[0] == nil) == (won[1] == nil) || !errors.Is(errors.Join(won...), promotion.ErrConflict) {
+	if len(won) != 2 || (won[0] == nil) == (won[1] == nil) || !errors.Is(errors.Join(won...), stages.ErrConflict) {
 		m.t.Errorf("I6: two promotions at once: %v", won)
 	}
 	m.look()
 }
 
 // rank orders states as they are to be applied.
-func rank(s promotion.State) [3]float64 {
+func rank(s stages.State) [3]float64 {
 	return [3]float64{float64(s.Term), float64(s.Seq), -exposure(s)}
 }
 
@@ -337,7 +337,7 @@ func (m *fleetModel) look() {
 			m.t.Errorf("I1: %s went from %s to %s", n.fleet.id, n.applied, now)
 		}
 		n.applied = now
-		if now.Stage == promotion.Canary && time.Since(n.heardAt) > 15*time.Second {
+		if now.Stage == stages.Canary && time.Since(n.heardAt) > 15*time.Second {
 			m.mustEnforce(n, "I7: cut off in a canary")
 		}
 	}
@@ -420,7 +420,7 @@ func (m *fleetModel) checkRest(held []*rollback) {
 	}
 
 	for _, r := range m.rollbacks {
-		resumed := slices.ContainsFunc(m.resumed, func(v promotion.Version) bool { return v.Term >= r.state.Term })
+		resumed := slices.ContainsFunc(m.resumed, func(v stages.Version) bool { return v.Term >= r.state.Term })
 		for _, n := range m.nodes {
 			if slices.Contains(held, r) && !resumed {
 				m.mustEnforce(n, "I2: after a rollback that an instance has applied")
@@ -483,8 +483,8 @@ func (m *fleetModel) stopLeader() {
 	n := m.someNode()
 	if rapid.Bool().Draw(m.t, "the candidate does harm") {
 		m.within(func(ctx context.Context) {
-			_, _ = promotion.Resume(ctx, m.link(), "p", promotion.Order{Actor: "operator"})
-			_, _ = promotion.Advance(ctx, m.link(), "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{Actor: "operator"})
+			_, _ = stages.Resume(ctx, m.link(), "p", stages.Order{Actor: "operator"})
+			_, _ = stages.Advance(ctx, m.link(), "p", stages.Step{Stage: stages.Promoted}, stages.Order{Actor: "operator"})
 		})
 		m.rest(2)
 		m.harm()
@@ -526,4 +526,4 @@ func (m *fleetModel) checkEvaluated() {
 }
 
 // at is where a key of this hash stands that has no place of its own.
-func at(hash uint64) divergence.Position { return divergence.Position{Hash: hash} }
+func at(hash uint64) evidence.Position { return evidence.Position{Hash: hash} }

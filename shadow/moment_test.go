@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // A span is measured by the monotonic clock: times keep its reading, which numbers of
@@ -74,7 +74,7 @@ func TestMoments(t *testing.T) {
 // has not heard of it yet is cut off, too.
 func TestCanaryIsCutOffAfterItsSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, m := idleOn(promotion.NewMemoryStore(), "a")
+		_, m := idleOn(stages.NewMemoryStore(), "a")
 		if !m.cutOff() {
 			t.Error("never heard")
 		}

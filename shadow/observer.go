@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
 
 // Comparison is one charge and what became of its sides, for your own records. An observer may
@@ -18,7 +18,7 @@ type Comparison struct {
 	At time.Time
 	// Enforced is the side whose decision was returned, unless it failed.
 	Enforced algorithms.Role
-	Outcome  divergence.Outcome
+	Outcome  evidence.Outcome
 	// Observed is what became of the sides, by role. Only a side whose Status is Judged
 	// has a decision.
 	Observed [2]algorithms.Observation
@@ -27,14 +27,14 @@ type Comparison struct {
 // Differs reports whether the comparison is evidence against the candidate.
 func (c *Comparison) Differs() bool {
 	switch c.Outcome {
-	case divergence.NewlyDenied, divergence.NewlyAllowed, divergence.CandidateError:
+	case evidence.NewlyDenied, evidence.NewlyAllowed, evidence.CandidateError:
 		return true
 	}
 	return false
 }
 
 // notify calls the observer. Its panic must not reach the request.
-func (ev *evaluation) notify(c *algorithms.Charge, at time.Time, o *observations, outcome divergence.Outcome) {
+func (ev *evaluation) notify(c *algorithms.Charge, at time.Time, o *observations, outcome evidence.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			ev.progress.warnLimited(&ev.progress.counts.warned.observerFailed,

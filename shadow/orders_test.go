@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // pressable is an idle instance with a disk, whose button gives orders.
-func pressable(store promotion.Store, dir string) (*fleet, *migration) {
+func pressable(store stages.Store, dir string) (*fleet, *migration) {
 	f, m := idleOn(store, "a")
 	f.disk = &disk{dir: dir, name: "test"}
 	f.startButton(context.Background())
@@ -34,8 +34,8 @@ func pressIsOnDisk(t *testing.T, f *fleet) bool {
 // An answer of the store is one to the order that was stored, and neither to one that the button
 // has given meanwhile nor to one of another policy.
 func TestAnswerIsToItsOwnOrder(t *testing.T) {
-	first := order{Press: promotion.Press{Fingerprint: "e", Term: 1}}
-	second := order{Press: promotion.Press{Fingerprint: "e", Term: 2}}
+	first := order{Press: stages.Press{Fingerprint: "e", Term: 1}}
+	second := order{Press: stages.Press{Fingerprint: "e", Term: 2}}
 	var o orders
 	o.set(map[string]order{"p": second, "q": first})
 	if o.answered("p", first.Press, false); len(o.waiting()) != 2 {
@@ -51,15 +51,15 @@ func TestAnswerIsToItsOwnOrder(t *testing.T) {
 
 // A button rolls back what its instance compares. Another fingerprint that the store has goes on.
 func TestOrderNamesTheInstancesFingerprint(t *testing.T) {
-	store := promotion.NewMemoryStore()
-	must(t, promotion.Begin(t.Context(), store, "p", "another", 0, "test"))
+	store := stages.NewMemoryStore()
+	must(t, stages.Begin(t.Context(), store, "p", "another", 0, "test"))
 	f, _ := pressable(store, t.TempDir())
 	must(t, f.poll(t.Context()))
 
 	f.button.set(true, byHandler)
 	must(t, f.poll(t.Context()))
 	states, err := store.States(t.Context(), []string{"p"})
-	if s := states[0]; err != nil || s.Stage != promotion.Shadow || s.Of("e") != promotion.RolledBack || s.Of("another") != promotion.Shadow {
+	if s := states[0]; err != nil || s.Stage != stages.Shadow || s.Of("e") != stages.RolledBack || s.Of("another") != stages.Shadow {
 		t.Errorf("the store has %s, past %v, %v, want shadow of another fingerprint, and e rolled back", s, s.Past, err)
 	}
 }
@@ -67,7 +67,7 @@ func TestOrderNamesTheInstancesFingerprint(t *testing.T) {
 // A pressed button stays on the disk after its order is stored, so that a restart leaves it pressed,
 // and until it is released.
 func TestPressStaysOnDiskUntilItIsReleased(t *testing.T) {
-	store, dir := promotion.NewMemoryStore(), t.TempDir()
+	store, dir := stages.NewMemoryStore(), t.TempDir()
 	f, _ := pressable(store, dir)
 	must(t, f.poll(t.Context()))
 	f.button.set(true, byHandler)
@@ -87,7 +87,7 @@ func TestPressStaysOnDiskUntilItIsReleased(t *testing.T) {
 
 // The press of a file that is gone at the next start is over, and its orders with it.
 func TestPressOfAFileThatIsGoneLeavesTheDisk(t *testing.T) {
-	store, dir := promotion.NewMemoryStore(), t.TempDir()
+	store, dir := stages.NewMemoryStore(), t.TempDir()
 	f, _ := pressable(store, dir)
 	f.button.set(true, byFile)
 	if !pressIsOnDisk(t, f) {
@@ -104,7 +104,7 @@ func TestPressOfAFileThatIsGoneLeavesTheDisk(t *testing.T) {
 func TestPressIsOnDiskWhileTheStoreHangs(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		f, _ := pressable(promotion.NewMemoryStore(), dir)
+		f, _ := pressable(stages.NewMemoryStore(), dir)
 		f.button.set(true, byHandler)
 		settled := make(chan struct{})
 		go func() {

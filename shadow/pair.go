@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // Side is one of a Pair's two limiters: a custom limiter, or an algorithm with a limit.
@@ -87,7 +87,7 @@ type PairConfig struct {
 	// Clock gives the instants at which charges are judged; see Config.Clock.
 	Clock func() time.Time
 	// Promotion says when the candidate may be promoted.
-	Promotion promotion.Config
+	Promotion stages.Config
 	// Logger receives moves and failures; nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -157,9 +157,9 @@ func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "defa
 
 // specAndCharge checks the configuration, and returns what it means to the fleet and to
 // requests.
-func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error) {
+func (cfg *PairConfig) specAndCharge() (stages.Spec, algorithms.Charge, error) {
 	sides := [2]Side{cfg.Authoritative, cfg.Candidate}
-	spec := promotion.Spec{
+	spec := stages.Spec{
 		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Fingerprint: fingerprintOf(sides),
 		Authoritative: sides[0].describe(), Candidate: sides[1].describe(), OnStoreFailure: policies.FailLocal,
 		FirstLimit: sides[0].none(),
@@ -287,13 +287,13 @@ func (p *Pair) Close(ctx context.Context) error { return p.close(ctx) }
 func (p *Pair) Sync(ctx context.Context) error { return p.sync(ctx) }
 
 // Assess judges the pair by the evidence in the ledger, as the command line's status does.
-func (p *Pair) Assess(ctx context.Context) ([]promotion.Assessment, error) {
+func (p *Pair) Assess(ctx context.Context) ([]stages.Assessment, error) {
 	return p.fleet.controller.Assess(ctx)
 }
 
 // Stages returns where the stage is kept, to move it from the program, as with
-// promotion.Advance and promotion.Rollback. Without Redis that is the only way.
-func (p *Pair) Stages() promotion.Store { return p.fleet.store }
+// stages.Advance and stages.Rollback. Without Redis that is the only way.
+func (p *Pair) Stages() stages.Store { return p.fleet.store }
 
 // EnforceAuthoritative is the red button; see [Harness.EnforceAuthoritative].
 func (p *Pair) EnforceAuthoritative(on bool) { p.engine.button.press(on) }

@@ -17,12 +17,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-func ledgerOf(client redis.UniversalClient) divergence.Ledger {
-	return divergence.NewRedisLedger(client, name)
+func ledgerOf(client redis.UniversalClient) evidence.Ledger {
+	return evidence.NewRedisLedger(client, name)
 }
 
 // panicking is a user's algorithm that embeds one of this module's, and so has its Terms.

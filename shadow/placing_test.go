@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // placing is a policy file of one policy with these fields of a promotion.
@@ -38,13 +38,13 @@ func someKeys() (keys []string) {
 }
 
 // wantEnforced is the side that the policy file and the hash mean for a key.
-func wantEnforced(s promotion.Step, key string) algorithms.Role {
-	rank := divergence.Hash(name, policy, key) % 10_000
+func wantEnforced(s stages.Step, key string) algorithms.Role {
+	rank := evidence.Hash(name, policy, key) % 10_000
 	candidate := false
 	switch {
-	case s.Stage == promotion.Promoted || s.Stage == promotion.Completed:
+	case s.Stage == stages.Promoted || s.Stage == stages.Completed:
 		candidate = true
-	case s.Stage == promotion.Canary:
+	case s.Stage == stages.Canary:
 		candidate = strings.HasPrefix(key, "ours") || float64(rank) < 100*s.Percent
 	}
 
@@ -61,17 +61,17 @@ func TestKeysArePlacedByTheFile(t *testing.T) {
 	instances := []*shadow.Harness{
 		open(t, placing(oursFirst), shadow.Config{Redis: client}), open(t, placing(oursFirst), shadow.Config{Redis: client}),
 	}
-	store := promotion.NewRedisStore(client, name)
+	store := stages.NewRedisStore(client, name)
 
-	for _, step := range []promotion.Step{
-		{Stage: promotion.Shadow}, {Stage: promotion.Canary, Percent: 0.01}, {Stage: promotion.Canary, Percent: 50},
-		{Stage: promotion.Canary, Percent: 100}, {Stage: promotion.Promoted}, {Stage: promotion.Completed},
+	for _, step := range []stages.Step{
+		{Stage: stages.Shadow}, {Stage: stages.Canary, Percent: 0.01}, {Stage: stages.Canary, Percent: 50},
+		{Stage: stages.Canary, Percent: 100}, {Stage: stages.Promoted}, {Stage: stages.Completed},
 	} {
 		switch step.Stage {
-		case promotion.Canary, promotion.Promoted:
+		case stages.Canary, stages.Promoted:
 			advance(t, store, policy, step)
-		case promotion.Completed:
-			if _, err := promotion.Complete(ctx(t), store, policy, promotion.Order{}); err != nil {
+		case stages.Completed:
+			if _, err := stages.Complete(ctx(t), store, policy, stages.Order{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -96,7 +96,7 @@ func counted(t *testing.T, h *shadow.Harness, client *redis.Client) (compared, t
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := divergence.NewReader(divergence.NewRedisLedger(client, name), list[0].State.LedgerID(policy), list[0].State.Since)
+	reader := evidence.NewReader(evidence.NewRedisLedger(client, name), list[0].State.LedgerID(policy), list[0].State.Since)
 	ticks, err := reader.Ticks(ctx(t), list[0].Evidence.Now, gate.TicksBack)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestTicksLeaveOutKeysOfTheAuthoritative(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, placing(oursFirst), shadow.Config{Redis: client})
 	var enforced int64
-	use := func(step promotion.Step) {
+	use := func(step stages.Step) {
 		for _, key := range someKeys() {
 			ask(t, h, key)
 			if wantEnforced(step, key) == algorithms.Candidate {
@@ -122,12 +122,12 @@ func TestTicksLeaveOutKeysOfTheAuthoritative(t *testing.T) {
 		}
 	}
 
-	use(promotion.Step{Stage: promotion.Shadow})
+	use(stages.Step{Stage: stages.Shadow})
 	if compared, ticked := counted(t, h, client); compared != int64(len(someKeys())) || ticked != 0 {
 		t.Errorf("shadow: %d compared, want %d; %d in ticks", compared, len(someKeys()), ticked)
 	}
 
-	half := promotion.Step{Stage: promotion.Canary, Percent: 50}
+	half := stages.Step{Stage: stages.Canary, Percent: 50}
 	advance(t, h.Stages(), policy, half)
 	syncNow(t, h)
 	use(half)
@@ -135,7 +135,7 @@ func TestTicksLeaveOutKeysOfTheAuthoritative(t *testing.T) {
 		t.Errorf("canary: %d compared; %d in ticks, want %d", compared, ticked, enforced)
 	}
 
-	promoted := promotion.Step{Stage: promotion.Promoted}
+	promoted := stages.Step{Stage: stages.Promoted}
 	advance(t, h.Stages(), policy, promoted)
 	syncNow(t, h)
 	use(promoted)
@@ -160,7 +160,7 @@ func wantErrors(t *testing.T, h *shadow.Harness, want int) {
 func TestFirstIsAskedWhereItDecides(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, placing(`first: 'int(key[0]) > 0'`), shadow.Config{Redis: client})
-	advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Promoted})
+	advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
 	syncNow(t, h)
 
 	ask(t, h, "no number")
@@ -183,12 +183,12 @@ func TestAFirstThatFailsIsCounted(t *testing.T) {
 	}
 	defer h.Close(ctx(t))
 
-	advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Canary, Percent: 50})
+	advance(t, h.Stages(), policy, stages.Step{Stage: stages.Canary, Percent: 50})
 	syncNow(t, h)
 
 	for _, key := range someKeys() {
 		want := algorithms.Authoritative
-		if divergence.InCanary(divergence.Hash(name, policy, key), 50) {
+		if evidence.InCanary(evidence.Hash(name, policy, key), 50) {
 			want = algorithms.Candidate
 		}
 		if d := ask(t, h, key); d.Enforced != want || d.Policy != policy {
@@ -208,7 +208,7 @@ func TestAFirstThatFailsIsCounted(t *testing.T) {
 // What a request pays for first, in the stage in which it is asked for.
 func BenchmarkDecidePlaced(b *testing.B) {
 	h := open(b, placing(oursFirst), shadow.Config{})
-	advance(b, h.Stages(), policy, promotion.Step{Stage: promotion.Canary, Percent: 50})
+	advance(b, h.Stages(), policy, stages.Step{Stage: stages.Canary, Percent: 50})
 	syncNow(b, h)
 	r := &policies.Request{User: "alice"}
 	b.ReportAllocs()

@@ -7,9 +7,9 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
@@ -71,14 +71,14 @@ var policyMetrics = []family[reading]{
 			"inconclusive and authoritative_error are not compared.",
 		counter, []string{"outcome"}, compared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {
-				send(float64(n), divergence.Outcome(outcome).String())
+				send(float64(n), evidence.Outcome(outcome).String())
 			}
 		}),
 	},
 	{
 		"divergence_causes_total", "Differences by direction and probable cause.",
 		counter, []string{"direction", "cause"}, compared(func(r reading, send sender) {
-			for _, cause := range divergence.AllCauses {
+			for _, cause := range evidence.AllCauses {
 				send(float64(r.totals.Denied[cause]), "newly_denied", cause.String())
 				send(float64(r.totals.Allowed[cause]), "newly_allowed", cause.String())
 			}
@@ -95,7 +95,7 @@ var policyMetrics = []family[reading]{
 	{
 		"transitions_total", "How often this instance has begun to apply a stage.",
 		counter, []string{"stage"}, compared(func(r reading, send sender) {
-			for i, stage := range promotion.Stages {
+			for i, stage := range stages.Stages {
 				send(float64(r.progress.stage.applied[i].Load()), string(stage))
 			}
 		}),
@@ -111,7 +111,7 @@ var policyMetrics = []family[reading]{
 	{
 		"stage", "1 for the stage that this instance applies, 0 for the others.",
 		gauge, []string{"stage"}, compared(func(r reading, send sender) {
-			for _, stage := range promotion.Stages {
+			for _, stage := range stages.Stages {
 				send(boolean(r.applied.Stage == stage), string(stage))
 			}
 		}),
@@ -144,7 +144,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"gate_ratio", "A ratio over all the evidence; absent while its denominator is 0.",
-		gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
+		gauge, []string{"ratio"}, assessed(func(a *stages.Assessment, send sender) {
 			for _, ratio := range a.Spec.Ratios() {
 				if v := a.Gate.Ratio(ratio).Ratio; v != nil {
 					send(*v, ratio.String())
@@ -154,7 +154,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"gate_verdict", "1 for the gate's verdict, 0 for the others.",
-		gauge, []string{"verdict"}, assessed(func(a *promotion.Assessment, send sender) {
+		gauge, []string{"verdict"}, assessed(func(a *stages.Assessment, send sender) {
 			for _, verdict := range gate.Verdicts {
 				send(boolean(a.Gate.Verdict == verdict), verdict)
 			}
@@ -162,7 +162,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"gate_coverage_ratio", "Share of the last day's evaluations that could be compared; absent without evaluations.",
-		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+		gauge, nil, assessed(func(a *stages.Assessment, send sender) {
 			if a.Gate.Coverage != nil {
 				send(*a.Gate.Coverage)
 			}
@@ -170,7 +170,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"gate_disturbed_ratio", "Share of the last day's time that is disturbed, and so no evidence; absent without a live instance in it.",
-		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+		gauge, nil, assessed(func(a *stages.Assessment, send sender) {
 			if a.Gate.Disturbed != nil {
 				send(*a.Gate.Disturbed)
 			}
@@ -183,15 +183,15 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"harm_score", "Score of clients that an enforced candidate newly denies; an automatic policy is rolled back at 12.",
-		gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(a.Alarm.Harm) }),
+		gauge, nil, assessed(func(a *stages.Assessment, send sender) { send(a.Alarm.Harm) }),
 	},
 	{
 		"alarm", "1 while an enforced candidate does harm; status says which.",
-		gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(boolean(a.Alarm.Reason != "")) }),
+		gauge, nil, assessed(func(a *stages.Assessment, send sender) { send(boolean(a.Alarm.Reason != "")) }),
 	},
 	{
 		"instances", "Instances that are live, and those that fell silent recently.",
-		gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
+		gauge, []string{"state"}, assessed(func(a *stages.Assessment, send sender) {
 			send(float64(a.Evidence.Live), "live")
 			send(float64(a.SilentThen), "silent")
 		}),
@@ -203,9 +203,9 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",
-		gauge, []string{"kind"}, assessed(func(a *promotion.Assessment, send sender) {
+		gauge, []string{"kind"}, assessed(func(a *stages.Assessment, send sender) {
 			for kind, n := range a.Evidence.History.Distinct {
-				send(float64(n), divergence.KeyKind(kind).String())
+				send(float64(n), evidence.KeyKind(kind).String())
 			}
 		}),
 	},
@@ -233,21 +233,21 @@ const durationHelp = "How long a side took, in Redis or in a custom limiter; abs
 type difference struct {
 	name, help string
 	desc       *prometheus.Desc
-	bounds     [len(divergence.RemainingBounds)]float64
-	of         func(*divergence.Totals) *divergence.Differences
+	bounds     [len(evidence.RemainingBounds)]float64
+	of         func(*evidence.Totals) *evidence.Differences
 }
 
 func differences(service string) [2]difference {
 	list := [2]difference{
 		{
 			name: "remaining_difference", help: "The candidate's remaining minus the authoritative's, where both know it.",
-			bounds: divergence.RemainingBounds,
-			of:     func(t *divergence.Totals) *divergence.Differences { return &t.Remaining },
+			bounds: evidence.RemainingBounds,
+			of:     func(t *evidence.Totals) *evidence.Differences { return &t.Remaining },
 		},
 		{
 			name: "retry_after_difference_seconds", help: "The candidate's wait minus the authoritative's, where both deny.",
-			bounds: divergence.RetryAfterBounds,
-			of:     func(t *divergence.Totals) *divergence.Differences { return &t.RetryAfter },
+			bounds: evidence.RetryAfterBounds,
+			of:     func(t *evidence.Totals) *evidence.Differences { return &t.RetryAfter },
 		},
 	}
 

@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // poll sends a heartbeat and does what follows from the answer: it applies newer states, and writes the applied
@@ -42,7 +42,7 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 		heard, failed := f.store.Heartbeat(ctx, h)
 		if failed != nil {
 			// Levels come back by themselves where no leader is heard.
-			if !f.heard.within(promotion.LiveFor) {
+			if !f.heard.within(stages.LiveFor) {
 				f.followLevels(nil)
 			}
 			return failed
@@ -63,8 +63,8 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 const sayEvery = 5 * time.Second
 
 // heartbeat is the next one. Requires polling.
-func (f *fleet) heartbeat(migrations []*migration) promotion.Heartbeat {
-	h := promotion.Heartbeat{ID: f.id, Policies: namesOf(migrations), Changes: f.changes}
+func (f *fleet) heartbeat(migrations []*migration) stages.Heartbeat {
+	h := stages.Heartbeat{ID: f.id, Policies: namesOf(migrations), Changes: f.changes}
 	for _, m := range migrations {
 		if m.announces() {
 			h.Specs = append(h.Specs, m.spec)
@@ -94,13 +94,13 @@ func (f *fleet) hasNews(migrations []*migration) bool {
 }
 
 // describe returns what this instance says of itself besides times. Requires polling.
-func (f *fleet) describe(migrations []*migration) promotion.Instance {
-	i := promotion.Instance{
+func (f *fleet) describe(migrations []*migration) stages.Instance {
+	i := stages.Instance{
 		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), OwnStoreUnreachable: f.ownAway(), Client: f.client,
-		Generation: f.plan.Load().generation(), Policies: map[string]promotion.Applied{},
+		Generation: f.plan.Load().generation(), Policies: map[string]stages.Applied{},
 	}
 	for _, m := range migrations {
-		i.Policies[m.spec.Policy] = promotion.Applied{Version: m.progress.stage.state.Load().Version, Fingerprint: m.spec.Fingerprint}
+		i.Policies[m.spec.Policy] = stages.Applied{Version: m.progress.stage.state.Load().Version, Fingerprint: m.spec.Fingerprint}
 	}
 	return i
 }
@@ -111,13 +111,13 @@ func (f *fleet) hasDecided() bool {
 		if f.decided {
 			return true
 		}
-		f.decided = m.progress.recorder.Totals().Decisions != [2]divergence.Decisions{} || m.progress.counts.fellBack()
+		f.decided = m.progress.recorder.Totals().Decisions != [2]evidence.Decisions{} || m.progress.counts.fellBack()
 	}
 	return f.decided
 }
 
 // note notes the answer to a heartbeat, as far as it is no state. Requires polling.
-func (f *fleet) note(h *promotion.Heartbeat, heard *promotion.Heard, migrations []*migration) {
+func (f *fleet) note(h *stages.Heartbeat, heard *stages.Heard, migrations []*migration) {
 	f.heard.note()
 	f.view.offset.Store(int64(time.Until(heard.Now)))
 	f.followLevels(heard.Levels)
@@ -145,7 +145,7 @@ func (f *fleet) note(h *promotion.Heartbeat, heard *promotion.Heard, migrations 
 
 // follow applies the states of an answer, and stores what this instance knows and the store does not: states that a
 // failover has forgotten, first states, and orders of the red button. It reports whether it has stored anything.
-func (f *fleet) follow(ctx context.Context, heard *promotion.Heard, migrations []*migration) (stored bool, err error) {
+func (f *fleet) follow(ctx context.Context, heard *stages.Heard, migrations []*migration) (stored bool, err error) {
 	var failed []error
 	if heard.States != nil {
 		for i, m := range migrations {
@@ -166,14 +166,14 @@ func (f *fleet) follow(ctx context.Context, heard *promotion.Heard, migrations [
 }
 
 // restore writes the state of a policy where the store has none, or an older one.
-func (f *fleet) restore(ctx context.Context, m *migration, stored promotion.State) (bool, error) {
+func (f *fleet) restore(ctx context.Context, m *migration, stored stages.State) (bool, error) {
 	applied := *m.progress.stage.state.Load()
 	if stored.Stage == "" { // the policy itself is forgotten
 		m.progress.announced.known = false
 	}
 	switch {
-	case applied.Fingerprint == "" && applied.Version == promotion.Version{}:
-		return true, promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Fingerprint, f.plan.Load().generation(), "instance "+f.id)
+	case applied.Fingerprint == "" && applied.Version == stages.Version{}:
+		return true, stages.Begin(ctx, f.store, m.spec.Policy, m.spec.Fingerprint, f.plan.Load().generation(), "instance "+f.id)
 	case applied.Fingerprint == "" || !applied.Supersedes(stored):
 		return false, nil
 	}
@@ -182,8 +182,8 @@ func (f *fleet) restore(ctx context.Context, m *migration, stored promotion.Stat
 		"policy", m.spec.Policy, "stored", stored.Version.String(), "applied", applied.Version.String())
 
 	// On a conflict the next heartbeat reads what another instance has written.
-	err := f.store.Put(ctx, m.spec.Policy, applied, promotion.Condition{})
-	if errors.Is(err, promotion.ErrConflict) {
+	err := f.store.Put(ctx, m.spec.Policy, applied, stages.Condition{})
+	if errors.Is(err, stages.ErrConflict) {
 		err = nil
 	}
 	return true, err
@@ -233,7 +233,7 @@ func (m *migration) noteFingerprint(file string) {
 	switch {
 	case stored == "":
 		m.progress.log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)
-	case s.Of(m.spec.Fingerprint) == promotion.Completed:
+	case s.Of(m.spec.Fingerprint) == stages.Completed:
 		m.progress.log.Warn("shadowlimit: the fleet has another policy file than this instance, which goes on enforcing "+
 			"the candidate that it has completed", append(attrs, "stored", stored)...)
 	default:

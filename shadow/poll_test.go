@@ -6,16 +6,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // counted counts heartbeats, and the answers with states.
 type counted struct {
-	promotion.Store
+	stages.Store
 	heartbeats, reads, said int
 }
 
-func (c *counted) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promotion.Heard, error) {
+func (c *counted) Heartbeat(ctx context.Context, h stages.Heartbeat) (stages.Heard, error) {
 	heard, err := c.Store.Heartbeat(ctx, h)
 	if h.ID == "" || h.Leads {
 		return heard, err
@@ -33,7 +33,7 @@ func (c *counted) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promoti
 // An instance reads states only if they have changed, and says of itself only what is news.
 func TestHeartbeatsAreSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &counted{Store: promotion.NewMemoryStore()}
+		store := &counted{Store: stages.NewMemoryStore()}
 		f, _ := idleOn(store, "a")
 		polls := pollsOf(t, f)
 		polls(2)
@@ -46,7 +46,7 @@ func TestHeartbeatsAreSmall(t *testing.T) {
 
 		// A move is read, and said to be applied, at once.
 		*store = counted{Store: store.Store}
-		_, err := promotion.Advance(t.Context(), store.Store, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
+		_, err := stages.Advance(t.Context(), store.Store, "p", stages.Step{Stage: stages.Promoted}, stages.Order{})
 		must(t, err)
 		polls(1)
 		fleet, err := store.Fleet(t.Context())
@@ -72,23 +72,23 @@ func pollsOf(t *testing.T, f *fleet) func(n int) {
 // back, too. The instance writes it once more.
 func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &cuttable{Store: promotion.NewMemoryStore()}
+		store := &cuttable{Store: stages.NewMemoryStore()}
 		f, m := idleOn(store, "a")
 		polls := pollsOf(t, f)
 		polls(1)
 		before := *m.progress.stage.state.Load()
-		_, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{})
+		_, err := stages.Rollback(t.Context(), store, "p", stages.Order{})
 		must(t, err)
 		polls(2)
 
 		for range 2 {
-			replica := promotion.NewMemoryStore()
-			must(t, replica.Put(t.Context(), "p", before, promotion.Condition{}))
+			replica := stages.NewMemoryStore()
+			must(t, replica.Put(t.Context(), "p", before, stages.Condition{}))
 			store.Store = replica
 			polls(1)
 		}
 		states, err := store.States(t.Context(), []string{"p"})
-		if err != nil || states[0].Stage != promotion.RolledBack {
+		if err != nil || states[0].Stage != stages.RolledBack {
 			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.progress.stage.state.Load())
 		}
 	})

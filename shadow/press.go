@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // press is a pressed red button and what it has ordered. It lies on the disk until the
@@ -25,7 +25,7 @@ type press struct {
 // was pressed: a late order must not roll back a migration that was begun since. It stays while the button is pressed, for
 // a failover may lose the rollback.
 type order struct {
-	promotion.Press
+	stages.Press
 	stored bool // the store has answered it
 }
 
@@ -68,7 +68,7 @@ func (o *orders) set(list map[string]order) {
 }
 
 // answered notes the store's answer to an order, unless the button has given another one meanwhile. A void one is struck out.
-func (o *orders) answered(policy string, p promotion.Press, void bool) {
+func (o *orders) answered(policy string, p stages.Press, void bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -129,7 +129,7 @@ func (f *fleet) ordered(pressed bool) {
 		for _, m := range f.migrations() {
 			// The first term is 1, also where no state has reached this instance.
 			term := max(1, m.progress.stage.state.Load().Term)
-			list[m.spec.Policy] = order{Press: promotion.Press{Fingerprint: m.spec.Fingerprint, Term: term}}
+			list[m.spec.Policy] = order{Press: stages.Press{Fingerprint: m.spec.Fingerprint, Term: term}}
 		}
 	}
 	f.orders.set(list)
@@ -163,12 +163,12 @@ func (f *fleet) storeOrders(ctx context.Context) (stored bool, err error) {
 			continue
 		}
 
-		s, err := o.CarryOut(ctx, f.store, policy, promotion.Order{
+		s, err := o.CarryOut(ctx, f.store, policy, stages.Order{
 			Actor:  "red button of " + f.id,
 			Reason: "the red button was pressed, by " + strings.Join(f.button.pressedBy(), " and "),
 		})
 		switch {
-		case errors.Is(err, promotion.ErrUnknownPolicy): // the next heartbeat finds it
+		case errors.Is(err, stages.ErrUnknownPolicy): // the next heartbeat finds it
 			stored = true
 		case err != nil:
 			failed = append(failed, err)
@@ -238,7 +238,7 @@ type pressReport struct {
 // waitingItem is an order that Redis does not have yet.
 type waitingItem struct {
 	Policy string `json:"policy"`
-	promotion.Press
+	stages.Press
 }
 
 // reportPress reports the press. It waits 2 s at most for the disk.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // outage is a promoted instance whose Redis is away.
@@ -45,7 +45,7 @@ func (o *outage) restart() {
 }
 
 // end ends the outage, and returns the audit trail once the instance is back.
-func (o *outage) end() []promotion.State {
+func (o *outage) end() []stages.State {
 	o.t.Helper()
 	if err := o.server.Restart(); err != nil {
 		o.t.Fatal(err)
@@ -75,9 +75,9 @@ func eventually(t *testing.T, what string, so func() bool) {
 }
 
 // checkTrail holds the stages that were stored, in their order.
-func checkTrail(t *testing.T, history []promotion.State, want ...promotion.Stage) {
+func checkTrail(t *testing.T, history []stages.State, want ...stages.Stage) {
 	t.Helper()
-	var got []promotion.Stage
+	var got []stages.Stage
 	for _, s := range history {
 		got = append(got, s.Stage)
 	}
@@ -102,7 +102,7 @@ func TestPressInAnOutageIsStoredOnce(t *testing.T) {
 		if d := ask(t, o.h, "acme"); d.Enforced.String() != "authoritative" {
 			t.Errorf("after %d restarts: %+v", restarts, d)
 		}
-		checkTrail(t, o.end(), promotion.Shadow, promotion.Promoted, promotion.RolledBack)
+		checkTrail(t, o.end(), stages.Shadow, stages.Promoted, stages.RolledBack)
 		if _, r := asked(t, o.h.RedButtonHandler(), http.MethodGet); !r.Pressed || len(r.Waiting) != 0 {
 			t.Errorf("after the outage: %+v", r)
 		}
@@ -136,7 +136,7 @@ func TestReleaseInAnOutageWithdrawsTheOrder(t *testing.T) {
 		if _, r := asked(t, o.h.RedButtonHandler(), http.MethodDelete); r.Pressed || len(r.Waiting) != 0 {
 			t.Errorf("released: %+v", r)
 		}
-		checkTrail(t, o.end(), promotion.Shadow, promotion.Promoted)
+		checkTrail(t, o.end(), stages.Shadow, stages.Promoted)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestFileRemovedBetweenRunsWithdrawsTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.h = open(t, file, o.cfg)
-	checkTrail(t, o.end(), promotion.Shadow, promotion.Promoted)
+	checkTrail(t, o.end(), stages.Shadow, stages.Promoted)
 }
 
 // A file that was forgotten acts on the instance that starts, and orders nothing.
@@ -170,7 +170,7 @@ func TestForgottenFileOrdersNothing(t *testing.T) {
 	}
 
 	o.h = open(t, file, o.cfg)
-	checkTrail(t, o.end(), promotion.Shadow, promotion.Promoted)
+	checkTrail(t, o.end(), stages.Shadow, stages.Promoted)
 	if d := ask(t, o.h, "acme"); d.Enforced.String() != "authoritative" {
 		t.Errorf("%+v", d)
 	}

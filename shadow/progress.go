@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // progress is the stage and the evidence of a migration. It outlives a new policy file that leaves
@@ -16,7 +16,7 @@ import (
 type progress struct {
 	stage      appliedStage
 	counts     counters
-	recorder   *divergence.Recorder
+	recorder   *evidence.Recorder
 	async      *asyncQueue // nil if no side is asked after the answer
 	announced  announced   // guarded by fleet.polling
 	started    time.Time
@@ -28,14 +28,14 @@ type progress struct {
 // appliedStage is the stage that this instance has applied. The fleet writes it, and
 // requests read it.
 type appliedStage struct {
-	state   atomic.Pointer[promotion.State]
-	heard   moment                              // the store was last heard of
-	applied [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
+	state   atomic.Pointer[stages.State]
+	heard   moment                           // the store was last heard of
+	applied [len(stages.Stages)]atomic.Int64 // how often each stage was applied
 }
 
 // counters are written by requests and read by metrics. They are for rare events only: all
 // requests of a policy share these words. A number that every request may raise belongs
-// into divergence.Totals, which the recorder keeps in stripes.
+// into evidence.Totals, which the recorder keeps in stripes.
 type counters struct {
 	errors    atomic.Int64 // requests whose expressions failed
 	fallbacks [len(fallbackLimiters)]fallbacks
@@ -99,13 +99,13 @@ type warnings struct {
 
 // assessment is one that was made at an instant of this process's clock.
 type assessment struct {
-	*promotion.Assessment
+	*stages.Assessment
 	at time.Time
 }
 
 func newProgress(secret []byte, log *slog.Logger) *progress {
-	p := &progress{started: time.Now(), recorder: divergence.NewRecorder(secret), log: log}
-	p.stage.state.Store(&promotion.State{Stage: promotion.Shadow})
+	p := &progress{started: time.Now(), recorder: evidence.NewRecorder(secret), log: log}
+	p.stage.state.Store(&stages.State{Stage: stages.Shadow})
 	return p
 }
 

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // harmFile has a candidate that denies a plan nearly everything. That is an evaluated limit, and so no new fingerprint. The tenant
@@ -37,7 +37,7 @@ promotion:
 // bubble of synctest.
 type harmWorld struct {
 	fleet  []*Harness
-	states promotion.Store
+	states stages.Store
 	asked  int
 }
 
@@ -47,7 +47,7 @@ func newHarmWorld(t *testing.T) *harmWorld {
 		t.Fatal(err)
 	}
 
-	w, ledger := &harmWorld{states: promotion.NewMemoryStore()}, divergence.NewMemoryLedger()
+	w, ledger := &harmWorld{states: stages.NewMemoryStore()}, evidence.NewMemoryLedger()
 	for n := range 3 {
 		h := &Harness{unwatch: func() {}}
 		h.instance, err = newInstance(instanceConfig{name: set.Name, id: fmt.Sprint("i", n), log: slog.New(slog.DiscardHandler)})
@@ -73,7 +73,7 @@ func (w *harmWorld) close() {
 	}
 }
 
-func (w *harmWorld) state(t *testing.T) promotion.State {
+func (w *harmWorld) state(t *testing.T) stages.State {
 	states, err := w.states.States(t.Context(), []string{"per-user"})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func (w *harmWorld) run(t *testing.T, tr harmTraffic, d time.Duration) {
 		}
 		w.fleet[w.asked*7/3%len(w.fleet)].Decide(t.Context(), r)
 
-		if w.asked%50 == 0 && w.state(t).Stage == promotion.RolledBack {
+		if w.asked%50 == 0 && w.state(t).Stage == stages.RolledBack {
 			return
 		}
 	}
@@ -109,18 +109,18 @@ func (w *harmWorld) run(t *testing.T, tr harmTraffic, d time.Duration) {
 
 // exposed takes the candidate to a step, lets it be well for a while at 100 requests a second, and then breaks it for the tenant. It
 // returns how long it takes until the fleet rolls it back by itself, at most five minutes.
-func exposed(t *testing.T, step promotion.Step, tr harmTraffic, well time.Duration) (took time.Duration, s promotion.State) {
+func exposed(t *testing.T, step stages.Step, tr harmTraffic, well time.Duration) (took time.Duration, s stages.State) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarmWorld(t)
 		defer w.close()
 		tr.gap = 10 * time.Millisecond
 		w.run(t, tr, 20*time.Second)
-		if _, err := promotion.Advance(t.Context(), w.states, "per-user", step, promotion.Order{}); err != nil {
+		if _, err := stages.Advance(t.Context(), w.states, "per-user", step, stages.Order{}); err != nil {
 			t.Fatal(err)
 		}
 
 		w.run(t, tr, well)
-		if s = w.state(t); s.Stage == promotion.RolledBack {
+		if s = w.state(t); s.Stage == stages.RolledBack {
 			return
 		}
 		began := time.Now()
@@ -132,8 +132,8 @@ func exposed(t *testing.T, step promotion.Step, tr harmTraffic, well time.Durati
 }
 
 var (
-	harmCanary   = promotion.Step{Stage: promotion.Canary, Percent: 1}
-	harmPromoted = promotion.Step{Stage: promotion.Promoted}
+	harmCanary   = stages.Step{Stage: stages.Canary, Percent: 1}
+	harmPromoted = stages.Step{Stage: stages.Promoted}
 )
 
 // A fleet rolls a candidate back within two minutes that denies a protected tenant everything: with 0.3, 1.5 and 30 % of the requests,
@@ -143,9 +143,9 @@ func TestHarmedTenantIsRolledBack(t *testing.T) {
 		every int
 		well  time.Duration
 	}{{333, 2 * time.Minute}, {67, 5 * time.Minute}, {3, 2 * time.Minute}} {
-		for _, step := range []promotion.Step{harmCanary, harmPromoted} {
+		for _, step := range []stages.Step{harmCanary, harmPromoted} {
 			took, s := exposed(t, step, harmTraffic{every: tt.every}, tt.well)
-			if s.Stage != promotion.RolledBack || took <= 0 || took > 2*time.Minute || !strings.HasPrefix(s.Reason, "protected key acme lost") {
+			if s.Stage != stages.RolledBack || took <= 0 || took > 2*time.Minute || !strings.HasPrefix(s.Reason, "protected key acme lost") {
 				t.Errorf("one of %d requests, %s: %s after %s for %q, want rolled back within two minutes",
 					tt.every, step.Stage, s.Stage, took, s.Reason)
 			}
@@ -176,7 +176,7 @@ func TestHarmIsFoundInShadow(t *testing.T) {
 			}
 			g := &list[0].Gate
 			lost := slices.ContainsFunc(g.Conditions, func(c gate.Condition) bool { return c.Name == "protected keys" && !c.Met })
-			if g.Verdict == gate.Pass || lost != tt.lost || list[0].State.Stage != promotion.Shadow {
+			if g.Verdict == gate.Pass || lost != tt.lost || list[0].State.Stage != stages.Shadow {
 				t.Errorf("%+v: %s, %+v; a key has lost too much: want %t", tt.tr, g.Verdict, g.Conditions, tt.lost)
 			}
 		})

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // protectFile declares the tenant as protected. Its candidate denies clients of a plan nearly everything, which begins during the
@@ -44,7 +44,7 @@ func protected(t *testing.T, tenant string, every int, well time.Duration) (took
 		}
 		defer h.Close(t.Context())
 		time.Sleep(10 * time.Second)
-		advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Promoted})
+		advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
 
 		began := time.Now().Add(well)
 		for n := 0; time.Since(began) < 5*time.Minute; n++ {
@@ -62,7 +62,7 @@ func protected(t *testing.T, tenant string, every int, well time.Duration) (took
 			if err != nil {
 				t.Fatal(err)
 			}
-			if states[0].Stage == promotion.RolledBack {
+			if states[0].Stage == stages.RolledBack {
 				took, reason = time.Since(began), states[0].Reason
 				return
 			}

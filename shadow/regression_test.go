@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // regressionFile is an automatic policy whose candidate allows clients of a plan
@@ -45,7 +45,7 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 		}
 		defer h.Close(t.Context())
 		time.Sleep(time.Duration(rng.Int64N(int64(30 * time.Second))))
-		advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Canary, Percent: 10})
+		advance(t, h.Stages(), policy, stages.Step{Stage: stages.Canary, Percent: 10})
 		began := time.Now().Add(2 * time.Minute)
 		for time.Since(began) < 10*time.Minute {
 			time.Sleep(time.Millisecond) // 1,000 requests a second
@@ -63,7 +63,7 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 			if err != nil {
 				t.Fatal(err)
 			}
-			if states[0].Stage == promotion.RolledBack {
+			if states[0].Stage == stages.RolledBack {
 				took, reason = time.Since(began), states[0].Reason
 				return
 			}

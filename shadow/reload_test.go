@@ -17,10 +17,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // setOf reads a file, changed by pairs of old and new text.
@@ -36,14 +36,14 @@ func setOf(t testing.TB, changes ...string) *policies.Set {
 func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, file, shadow.Config{Redis: client})
-	store := promotion.NewRedisStore(client, name)
+	store := stages.NewRedisStore(client, name)
 	sync := func() {
 		t.Helper()
 		syncNow(t, h)
 	}
 
 	sync()
-	advance(t, store, policy, promotion.Step{Stage: promotion.Canary, Percent: 100})
+	advance(t, store, policy, stages.Step{Stage: stages.Canary, Percent: 100})
 	sync()
 	ask(t, h, "alice")
 
@@ -56,7 +56,7 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	sync()
 	a := assess(t, client)
 	got := a.Evidence.History.Total()
-	if a.State.Stage != promotion.Canary || got[divergence.AgreeAllow] != 1 || got[divergence.NewlyDenied] != 1 {
+	if a.State.Stage != stages.Canary || got[evidence.AgreeAllow] != 1 || got[evidence.NewlyDenied] != 1 {
 		t.Errorf("with another cost the policy is %s with %v, want the canary and both comparisons",
 			a.State.Describe(), got)
 	}
@@ -274,7 +274,7 @@ func TestReloadUnderLoad(t *testing.T) {
 func promote(t testing.TB, h *shadow.Harness, client redis.UniversalClient) {
 	t.Helper()
 	syncNow(t, h)
-	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+	advance(t, stages.NewRedisStore(client, name), policy, stages.Step{Stage: stages.Promoted})
 	syncNow(t, h)
 }
 
@@ -322,7 +322,7 @@ func TestPolicyThatComesBackKeepsItsEvidence(t *testing.T) {
 	load(two)
 	ask(t, h, "alice")
 	h.Sync(ctx(t))
-	list, err := promotion.NewController(promotion.NewRedisStore(client, name), ledgerOf(client), "x").Assess(ctx(t))
+	list, err := stages.NewController(stages.NewRedisStore(client, name), ledgerOf(client), "x").Assess(ctx(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Half of the fleet has the next file, whose candidate is another algorithm. A record has room for two sides, so each
@@ -44,7 +44,7 @@ func TestRollingDeploymentIsNoEvidence(t *testing.T) {
 	if len(a.Evidence.OtherFingerprint) == 0 {
 		t.Fatalf("no instance of another file: %+v", a.Live)
 	}
-	if marked := slices.ContainsFunc(a.Evidence.History.Minutes, func(m divergence.Minute) bool {
+	if marked := slices.ContainsFunc(a.Evidence.History.Minutes, func(m evidence.Minute) bool {
 		return m.Disturbed != nil && m.Disturbed.Marks > 0
 	}); !marked || a.Gate.Divergence.Ratio != nil {
 		t.Errorf("marked %t, divergence %v: %s", marked, a.Gate.Divergence.Ratio, a.Gate.Reason)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // slowAlgorithm is a user's: GCRA, after a pause.
@@ -56,12 +56,12 @@ func TestSlowAlgorithmOfTheUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		total := p.migration.progress.recorder.Totals().Outcomes
-		if total.Comparisons() != 5 || total[divergence.AgreeAllow] != 3 || total[divergence.AgreeDeny] != 2 {
+		if total.Comparisons() != 5 || total[evidence.AgreeAllow] != 3 || total[evidence.AgreeDeny] != 2 {
 			t.Errorf("%+v: want 3 requests that both sides allow and 2 that both deny", total)
 		}
 
-		step := promotion.Step{Stage: promotion.Promoted}
-		if _, err := promotion.Advance(t.Context(), p.Stages(), "default", step, promotion.Order{Actor: "t", Reason: "t"}); err != nil {
+		step := stages.Step{Stage: stages.Promoted}
+		if _, err := stages.Advance(t.Context(), p.Stages(), "default", step, stages.Order{Actor: "t", Reason: "t"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Sync(t.Context()); err != nil {

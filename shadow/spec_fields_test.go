@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // fullFile has every field of a promotion, each with a value that is not the default.
@@ -83,7 +83,7 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	spec := specOf(policy)
 	spec.Apart, spec.Copied = true, true // newMigration knows them, by the sides
 	spec.FirstLimit = true               // only where there is no authoritative to fill the other fields
-	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(promotion.Spec{Config: PromotionOf(none)}))
+	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(stages.Spec{Config: PromotionOf(none)}))
 }
 
 // effect is what a change of a policy file does to the announced Spec.
@@ -195,7 +195,7 @@ func TestEveryFieldOfAPolicyFileReachesTheSpec(t *testing.T) {
 }
 
 // specIn returns what instances announce of the one policy of a file.
-func specIn(t *testing.T, file string) promotion.Spec {
+func specIn(t *testing.T, file string) stages.Spec {
 	t.Helper()
 	set, err := policies.Load("full.yaml", []byte(file))
 	if err != nil {
@@ -207,7 +207,7 @@ func specIn(t *testing.T, file string) promotion.Spec {
 // The gate and the commands know no policy file, so the words have constants on both sides.
 func TestStoreFailuresHaveTheWordsOfPolicyFiles(t *testing.T) {
 	files := [3]string{policies.FailLocal, policies.FailAllow, policies.FailDeny}
-	if announced := [3]string{promotion.FailLocal, promotion.FailAllow, promotion.FailDeny}; announced != files {
+	if announced := [3]string{stages.FailLocal, stages.FailAllow, stages.FailDeny}; announced != files {
 		t.Errorf("announced as %v, but files write %v", announced, files)
 	}
 }
@@ -242,15 +242,15 @@ var notInOutage = map[string]string{
 func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec := specIn(t, fullFile)
 	spec.FirstLimit = true
-	state := promotion.State{Fingerprint: spec.Fingerprint, Stage: promotion.Promoted}
-	enforcement := func(s promotion.Spec) status.Enforcement {
+	state := stages.State{Fingerprint: spec.Fingerprint, Stage: stages.Promoted}
+	enforcement := func(s stages.Spec) status.Enforcement {
 		compared := [2]side{1: customSide(AllowFunc(func(string) bool { return true }))}
 		return (&migration{spec: s, sides: compared, progress: &progress{}}).enforcement(state, circumstances{})
 	}
 
-	for _, structOf := range []func(*promotion.Spec) reflect.Value{
-		func(s *promotion.Spec) reflect.Value { return reflect.ValueOf(s).Elem() },
-		func(s *promotion.Spec) reflect.Value { return reflect.ValueOf(&s.Config).Elem() },
+	for _, structOf := range []func(*stages.Spec) reflect.Value{
+		func(s *stages.Spec) reflect.Value { return reflect.ValueOf(s).Elem() },
+		func(s *stages.Spec) reflect.Value { return reflect.ValueOf(&s.Config).Elem() },
 	} {
 		of := structOf(&spec).Type()
 		for i := range of.NumField() {

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // statusPage returns the page of a Harness or a Pair; see status.Page.
@@ -25,12 +25,12 @@ func (i *instance) statusPage() http.Handler {
 // judged returns the assessments of the last round, with the current states and instances.
 // It does not assess again: that would hold the controller's lock while it reads a
 // history, and a rollback that is due would wait for the readers of a page.
-func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
+func (f *fleet) judged(ctx context.Context) ([]stages.Assessment, error) {
 	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list := []promotion.Assessment{}
+	list := []stages.Assessment{}
 	migrations := f.migrations()
 	found, err := f.store.Published(ctx, namesOf(migrations), true)
 	if err != nil {
@@ -38,7 +38,7 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 	}
 
 	// Levels are shown, and may be missing.
-	heard, _ := f.store.Heartbeat(ctx, promotion.Heartbeat{})
+	heard, _ := f.store.Heartbeat(ctx, stages.Heartbeat{})
 	for n, m := range migrations {
 		a, err := m.lastAssessment(fleet.Now)
 		if err != nil {
@@ -63,14 +63,14 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 }
 
 // lastAssessment returns the last assessment in the applied state.
-func (m *migration) lastAssessment(now time.Time) (promotion.Assessment, error) {
+func (m *migration) lastAssessment(now time.Time) (stages.Assessment, error) {
 	state := *m.progress.stage.state.Load()
 	last := m.lastJudged(&state)
 	if last == nil {
 		return m.unjudged(state, now), nil
 	}
 	if time.Since(last.at) > oldAfter {
-		return promotion.Assessment{}, status.ErrOld
+		return stages.Assessment{}, status.ErrOld
 	}
 
 	return last.in(state), nil
@@ -78,7 +78,7 @@ func (m *migration) lastAssessment(now time.Time) (promotion.Assessment, error) 
 
 // lastJudged returns the last assessment of the evidence that a state has, nil if there is
 // none. Another beginning is other evidence, even of the same fingerprint.
-func (m *migration) lastJudged(state *promotion.State) *assessment {
+func (m *migration) lastJudged(state *stages.State) *assessment {
 	if last := m.progress.assessment.Load(); last != nil && last.State.Since.Equal(state.Since) {
 		return last
 	}
@@ -86,7 +86,7 @@ func (m *migration) lastJudged(state *promotion.State) *assessment {
 }
 
 // in returns the assessment in a state that may be newer.
-func (last *assessment) in(state promotion.State) promotion.Assessment {
+func (last *assessment) in(state stages.State) stages.Assessment {
 	a := *last.Assessment
 	if !state.Supersedes(a.State) {
 		state = a.State
@@ -96,11 +96,11 @@ func (last *assessment) in(state promotion.State) promotion.Assessment {
 }
 
 // unjudged is the assessment of a policy that this instance has not assessed yet.
-func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Assessment {
+func (m *migration) unjudged(state stages.State, now time.Time) stages.Assessment {
 	evidence := gate.Evidence{Since: now, Now: now}
-	a := promotion.Assessment{
+	a := stages.Assessment{
 		Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence),
 	}
-	a.Unevaluated("none", "the leader has not evaluated the current comparison yet: it does so every "+promotion.EvaluateEvery.String())
+	a.Unevaluated("none", "the leader has not evaluated the current comparison yet: it does so every "+stages.EvaluateEvery.String())
 	return a
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 func look(t *testing.T, page http.Handler) (int, status.Report) {
@@ -52,7 +52,7 @@ func TestStatusPageWithoutRedis(t *testing.T) {
 	}
 
 	syncNow(t, h)
-	if _, err := promotion.Pause(t.Context(), h.Stages(), policy, promotion.Order{Actor: "ann", Reason: "a drill"}); err != nil {
+	if _, err := stages.Pause(t.Context(), h.Stages(), policy, stages.Order{Actor: "ann", Reason: "a drill"}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -74,13 +74,13 @@ func TestStatusPageIsOfTheAppliedStage(t *testing.T) {
 	addr := miniredis.RunT(t).Addr()
 	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
 	syncNow(t, h)
-	if _, err := promotion.Rollback(t.Context(), h.Stages(), policy, promotion.Order{Actor: "ann", Reason: "429s"}); err != nil {
+	if _, err := stages.Rollback(t.Context(), h.Stages(), policy, stages.Order{Actor: "ann", Reason: "429s"}); err != nil {
 		t.Fatal(err)
 	}
 
 	for deadline := time.Now().Add(10 * time.Second); ; { // a message or a poll brings it
 		_, r := look(t, h.StatusPage()) // a new page, which keeps no report yet
-		if p := r.Policies[0]; p.Stage == promotion.RolledBack && p.Reason == "429s" {
+		if p := r.Policies[0]; p.Stage == stages.RolledBack && p.Reason == "429s" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -144,14 +144,14 @@ func TestStatusPageInAnOutage(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
 	h.Decide(t.Context(), &policies.Request{User: "acme"})
 	syncNow(t, h)
-	if _, err := promotion.Advance(t.Context(), h.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+	if _, err := stages.Advance(t.Context(), h.Stages(), policy, stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	syncNow(t, h)
 	server.Close()
 
 	r := lookStale(t, h.StatusPage())
-	if len(r.Policies) != 1 || r.Policies[0].Comparisons != 1 || r.Policies[0].Stage != promotion.Promoted || r.Error == "" {
+	if len(r.Policies) != 1 || r.Policies[0].Comparisons != 1 || r.Policies[0].Stage != stages.Promoted || r.Error == "" {
 		t.Errorf("%+v", r)
 	}
 	if e := r.Here.Policies; len(e) != 1 || e[0].Enforced != "candidate" || e[0].Version != "1.2" || r.Here.Heard == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // moving is a policy file whose candidate is in another store.
@@ -42,7 +42,7 @@ func TestSidesInTwoStores(t *testing.T) {
 	}
 
 	want, got := assess(t, one).Evidence.History.Total(), assess(t, client).Evidence.History.Total()
-	if want != got || want.Comparisons() != 40 || want[divergence.NewlyDenied] != 9 {
+	if want != got || want.Comparisons() != 40 || want[evidence.NewlyDenied] != 9 {
 		t.Errorf("counted %v in one store, %v in two", want, got)
 	}
 
@@ -70,7 +70,7 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 		t.Errorf("in shadow %d allowed, want the authoritative's 2", n)
 	}
 
-	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+	advance(t, stages.NewRedisStore(client, name), policy, stages.Step{Stage: stages.Promoted})
 	syncNow(t, h)
 	for n := range 12 { // more than open a breaker
 		d := ask(t, h, "bob")
@@ -93,8 +93,8 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 	}
 
 	total := assess(t, client).Evidence.History.Total()
-	answered := total[divergence.NewlyDenied] + total[divergence.NewlyAllowed] + total[divergence.AgreeAllow]
-	if answered != 0 || total[divergence.CandidateError] != 0 || total[divergence.Inconclusive] == 0 {
+	answered := total[evidence.NewlyDenied] + total[evidence.NewlyAllowed] + total[evidence.AgreeAllow]
+	if answered != 0 || total[evidence.CandidateError] != 0 || total[evidence.Inconclusive] == 0 {
 		t.Errorf("counted %v, want inconclusive comparisons: a store that fails is no error of the limiter", total)
 	}
 }
@@ -139,7 +139,7 @@ func TestObserverIsCalled(t *testing.T) {
 		t.Fatalf("%d allowed", n)
 	}
 
-	want := []divergence.Outcome{divergence.AgreeAllow, divergence.NewlyDenied, divergence.AgreeDeny}
+	want := []evidence.Outcome{evidence.AgreeAllow, evidence.NewlyDenied, evidence.AgreeDeny}
 	for i, c := range seen {
 		if c.Key != "alice" || c.Policy != policy || c.Cost != 1 || c.At.IsZero() {
 			t.Errorf("comparison %d is of another charge: %+v", i, c)

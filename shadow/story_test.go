@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // story is a fleet of harnesses on one store, as a file of testdata/stories tells it. It runs in a
@@ -43,16 +43,16 @@ import (
 type story struct {
 	t      *testing.T
 	dir    string // for the disks of processes
-	ledger divergence.Ledger
+	ledger evidence.Ledger
 	nodes  []*storyNode // that run
 
 	mu      sync.Mutex
-	primary *promotion.MemoryStore
-	saved   []promotion.State // at most one
+	primary *stages.MemoryStore
+	saved   []stages.State // at most one
 	away    bool
-	stored  []promotion.State // all that were
-	leads   bool              // somebody has asked who leads
-	events  []string          // since they were last printed
+	stored  []stages.State // all that were
+	leads   bool           // somebody has asked who leads
+	events  []string       // since they were last printed
 }
 
 // storyNode is a process.
@@ -101,7 +101,7 @@ func fileNames() *strings.Replacer {
 }
 
 // reach returns the store, if the link works.
-func (l *storyLink) reach() (*promotion.MemoryStore, error) {
+func (l *storyLink) reach() (*stages.MemoryStore, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut || l.away {
@@ -110,7 +110,7 @@ func (l *storyLink) reach() (*promotion.MemoryStore, error) {
 	return l.primary, nil
 }
 
-func (l *storyLink) States(ctx context.Context, names []string) ([]promotion.State, error) {
+func (l *storyLink) States(ctx context.Context, names []string) ([]stages.State, error) {
 	s, err := l.reach()
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (l *storyLink) States(ctx context.Context, names []string) ([]promotion.Sta
 	return s.States(ctx, names)
 }
 
-func (l *storyLink) Put(ctx context.Context, policy string, next promotion.State, only promotion.Condition) error {
+func (l *storyLink) Put(ctx context.Context, policy string, next stages.State, only stages.Condition) error {
 	s, err := l.reach()
 	if err != nil {
 		return err
@@ -131,10 +131,10 @@ func (l *storyLink) Put(ctx context.Context, policy string, next promotion.State
 }
 
 // note notes a state that was stored. Who stores one again after a loss of data depends on who comes first.
-func (l *storyLink) note(next promotion.State) {
+func (l *storyLink) note(next stages.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again := slices.ContainsFunc(l.story.stored, func(s promotion.State) bool { return s.Version == next.Version && s.At.Equal(next.At) })
+	again := slices.ContainsFunc(l.story.stored, func(s stages.State) bool { return s.Version == next.Version && s.At.Equal(next.At) })
 	l.story.stored = append(l.story.stored, next)
 	what := fmt.Sprintf("%s, generation %d", describeState(next), next.Generation)
 	if again {
@@ -148,7 +148,7 @@ func (l *storyLink) note(next promotion.State) {
 	l.events = append(l.events, fmt.Sprintf("%s stores: %s: %s", actor, what, next.Reason))
 }
 
-func (l *storyLink) History(ctx context.Context, policy string) ([]promotion.State, error) {
+func (l *storyLink) History(ctx context.Context, policy string) ([]stages.State, error) {
 	s, err := l.reach()
 	if err != nil {
 		return nil, err
@@ -156,23 +156,23 @@ func (l *storyLink) History(ctx context.Context, policy string) ([]promotion.Sta
 	return s.History(ctx, policy)
 }
 
-func (l *storyLink) Heartbeat(ctx context.Context, h promotion.Heartbeat) (promotion.Heard, error) {
+func (l *storyLink) Heartbeat(ctx context.Context, h stages.Heartbeat) (stages.Heard, error) {
 	s, err := l.reach()
 	if err != nil {
-		return promotion.Heard{}, err
+		return stages.Heard{}, err
 	}
 	return s.Heartbeat(ctx, h)
 }
 
-func (l *storyLink) Fleet(ctx context.Context) (promotion.Fleet, error) {
+func (l *storyLink) Fleet(ctx context.Context) (stages.Fleet, error) {
 	s, err := l.reach()
 	if err != nil {
-		return promotion.Fleet{}, err
+		return stages.Fleet{}, err
 	}
 	return s.Fleet(ctx)
 }
 
-func (l *storyLink) Publish(ctx context.Context, f promotion.Findings) error {
+func (l *storyLink) Publish(ctx context.Context, f stages.Findings) error {
 	s, err := l.reach()
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (l *storyLink) Publish(ctx context.Context, f promotion.Findings) error {
 	return s.Publish(ctx, f)
 }
 
-func (l *storyLink) Published(ctx context.Context, names []string, details bool) ([]promotion.Published, error) {
+func (l *storyLink) Published(ctx context.Context, names []string, details bool) ([]stages.Published, error) {
 	s, err := l.reach()
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (l *storyLink) Watch(ctx context.Context) <-chan struct{} {
 }
 
 // describeState writes a state without its hash.
-func describeState(s promotion.State) string {
+func describeState(s stages.State) string {
 	text := s.Describe() + " of " + s.Fingerprint
 	if s.Term > 1000 { // a rollback's is the store's clock
 		return text + ", term of a rollback"
@@ -347,9 +347,9 @@ func (s *story) doStore(what string) error {
 	case "saves":
 		s.saved, _ = s.primary.States(context.Background(), []string{storyPolicy})
 	case "empties", "returns":
-		s.primary = promotion.NewMemoryStore()
+		s.primary = stages.NewMemoryStore()
 		if what == "returns" {
-			return s.primary.Put(context.Background(), storyPolicy, s.saved[0], promotion.Condition{})
+			return s.primary.Put(context.Background(), storyPolicy, s.saved[0], stages.Condition{})
 		}
 	default:
 		s.t.Fatalf("no store does so: %q", what)
@@ -359,26 +359,26 @@ func (s *story) doStore(what string) error {
 
 // order gives an order, as the command line does.
 func (s *story) order(verb, argument string) error {
-	ctx, o := context.Background(), promotion.Order{Actor: "operator", Reason: "an order"}
+	ctx, o := context.Background(), stages.Order{Actor: "operator", Reason: "an order"}
 	link := &storyLink{story: s}
 	var err error
 	switch verb {
 	case "canary":
 		percent, _ := strconv.ParseFloat(argument, 64)
-		_, err = promotion.Advance(ctx, link, storyPolicy, promotion.Step{Stage: promotion.Canary, Percent: percent}, o)
+		_, err = stages.Advance(ctx, link, storyPolicy, stages.Step{Stage: stages.Canary, Percent: percent}, o)
 	case "promote":
-		_, err = promotion.Advance(ctx, link, storyPolicy, promotion.Step{Stage: promotion.Promoted}, o)
+		_, err = stages.Advance(ctx, link, storyPolicy, stages.Step{Stage: stages.Promoted}, o)
 	case "complete":
-		_, err = promotion.Complete(ctx, link, storyPolicy, o)
+		_, err = stages.Complete(ctx, link, storyPolicy, o)
 	case "rollback":
-		_, err = promotion.Rollback(ctx, link, storyPolicy, o)
+		_, err = stages.Rollback(ctx, link, storyPolicy, o)
 	case "pause":
-		_, err = promotion.Pause(ctx, link, storyPolicy, o)
+		_, err = stages.Pause(ctx, link, storyPolicy, o)
 	case "resume":
-		_, err = promotion.Resume(ctx, link, storyPolicy, o)
+		_, err = stages.Resume(ctx, link, storyPolicy, o)
 	case "adopt":
 		file, _ := strconv.Atoi(argument)
-		_, err = promotion.Adopt(ctx, link, storyPolicy, storyFile(file, 0).Policies[0].Fingerprint(), o)
+		_, err = stages.Adopt(ctx, link, storyPolicy, storyFile(file, 0).Policies[0].Fingerprint(), o)
 	default:
 		s.t.Fatalf("no such order: %q", verb)
 	}
@@ -439,7 +439,7 @@ func (n *storyNode) enforces() string {
 
 // tellStory reads a story, and returns it with what really came of each part.
 func tellStory(t *testing.T, text, dir string) string {
-	s := &story{t: t, dir: dir, primary: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger()}
+	s := &story{t: t, dir: dir, primary: stages.NewMemoryStore(), ledger: evidence.NewMemoryLedger()}
 	var out strings.Builder
 	replace := fileNames()
 	told := false

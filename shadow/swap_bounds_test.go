@@ -7,8 +7,8 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // admission is a charge that was admitted, and the side that was enforced.
@@ -101,7 +101,7 @@ const stepsPerWindow = 20
 // swap enforces the other side for all keys.
 func (s *swapper) swap() {
 	s.t.Helper()
-	if s.state.Stage == promotion.Promoted {
+	if s.state.Stage == stages.Promoted {
 		s.move(0)
 		s.move(0) // resumed, and ready to be promoted again
 	} else {

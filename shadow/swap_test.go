@@ -9,10 +9,10 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // swapper is a harness whose clock and stage the test moves.
@@ -21,7 +21,7 @@ type swapper struct {
 	t     testing.TB
 	sides [2]algorithms.Side
 	now   time.Time
-	state promotion.State // as moved last
+	state stages.State // as moved last
 }
 
 // swapWindow is the window of both limits; swapStart is one of its boundaries.
@@ -76,7 +76,7 @@ func newSwapper(t testing.TB, sides [2]algorithms.Side, cfg shadow.Config) *swap
 		cfg.Clock = func() time.Time { return s.now }
 	}
 	s.Harness = open(t, swapFile(sides), cfg)
-	s.state.Stage = promotion.Shadow
+	s.state.Stage = stages.Shadow
 	return s
 }
 
@@ -89,17 +89,17 @@ func (s *swapper) decide(user string, cost int64) shadow.Decision {
 // With 0 the policy is rolled back, or resumed if it is rolled back already.
 func (s *swapper) move(percent float64) {
 	s.t.Helper()
-	ctx, store, order := s.t.Context(), s.Stages(), promotion.Order{Actor: "test", Reason: "test"}
+	ctx, store, order := s.t.Context(), s.Stages(), stages.Order{Actor: "test", Reason: "test"}
 	var err error
 	switch {
-	case percent == 0 && s.state.Stage == promotion.RolledBack:
-		s.state, err = promotion.Resume(ctx, store, policy, order)
+	case percent == 0 && s.state.Stage == stages.RolledBack:
+		s.state, err = stages.Resume(ctx, store, policy, order)
 	case percent == 0:
-		s.state, err = promotion.Rollback(ctx, store, policy, order)
+		s.state, err = stages.Rollback(ctx, store, policy, order)
 	case percent == 100:
-		s.state, err = promotion.Advance(ctx, store, policy, promotion.Step{Stage: promotion.Promoted}, order)
+		s.state, err = stages.Advance(ctx, store, policy, stages.Step{Stage: stages.Promoted}, order)
 	default:
-		s.state, err = promotion.Advance(ctx, store, policy, promotion.Step{Stage: promotion.Canary, Percent: percent}, order)
+		s.state, err = stages.Advance(ctx, store, policy, stages.Step{Stage: stages.Canary, Percent: percent}, order)
 	}
 
 	if err == nil {
@@ -115,7 +115,7 @@ func (s *swapper) moveOn(rng *rand.Rand) {
 	s.t.Helper()
 	moves := []float64{0}
 	for _, percent := range []float64{30, 70, 100} {
-		if percent > s.state.Percent && s.state.Stage != promotion.RolledBack {
+		if percent > s.state.Percent && s.state.Stage != stages.RolledBack {
 			moves = append(moves, percent)
 		}
 	}
@@ -125,10 +125,10 @@ func (s *swapper) moveOn(rng *rand.Rand) {
 // enforced is the side that the stage enforces for a user.
 func (s *swapper) enforced(user string) algorithms.Role {
 	switch s.state.Stage {
-	case promotion.Promoted:
+	case stages.Promoted:
 		return algorithms.Candidate
-	case promotion.Canary:
-		if divergence.InCanary(divergence.Hash(name, policy, user), s.state.Percent) {
+	case stages.Canary:
+		if evidence.InCanary(evidence.Hash(name, policy, user), s.state.Percent) {
 			return algorithms.Candidate
 		}
 	}
@@ -187,7 +187,7 @@ func (s *swapper) drive(rng *rand.Rand, requests int, each func(i int, user stri
 func TestSwapsOnlyChangeTheEnforcedSide(t *testing.T) {
 	for _, percent := range []float64{30, 70} {
 		inside := func(user string) bool {
-			return divergence.InCanary(divergence.Hash(name, policy, user), percent)
+			return evidence.InCanary(evidence.Hash(name, policy, user), percent)
 		}
 		outside := func(user string) bool { return !inside(user) }
 		if !slices.ContainsFunc(swapUsers, inside) || !slices.ContainsFunc(swapUsers, outside) {

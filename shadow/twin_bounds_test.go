@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // twinFree are the disturbances that allow a key nothing beyond its limit. In a random program others beside them may,
@@ -45,12 +45,12 @@ func TestTwinsApartKeepTheLimit(t *testing.T) {
 func TestTwinsKeepTheLimit(t *testing.T) {
 	for _, tt := range twinFree {
 		for _, a := range algorithms.All {
-			for _, stage := range []promotion.Stage{"", promotion.Promoted} {
+			for _, stage := range []stages.Stage{"", stages.Promoted} {
 				t.Run(tt.name+"/"+a.Name()+"/"+string(stage), func(t *testing.T) {
 					limit := twinLimit(a, 6, twinWindow)
 					setting := twinSetting{
 						algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: tt.places, instances: 2,
-						stage: promotion.Step{Stage: stage},
+						stage: stages.Step{Stage: stage},
 					}
 
 					program := []twinStep{{do: "saturate"}}

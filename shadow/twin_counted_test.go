@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // twinCounts are what a process was asked, and what it has counted.
@@ -76,12 +76,12 @@ func TestNoRequestIsLeftUncounted(t *testing.T) {
 	limit := algorithms.Limit{Requests: 10, Window: twinWindow}
 	for name, begin := range twinOutages {
 		for _, arrangement := range twinArrangements {
-			for _, stage := range []promotion.Stage{promotion.Shadow, promotion.Promoted} {
+			for _, stage := range []stages.Stage{stages.Shadow, stages.Promoted} {
 				setting := twinSetting{
 					algorithm: algorithms.GCRA{}, limits: [2]algorithms.Limit{limit, limit}, places: arrangement.places, instances: 1,
 				}
-				if stage != promotion.Shadow {
-					setting.stage = promotion.Step{Stage: stage}
+				if stage != stages.Shadow {
+					setting.stage = stages.Step{Stage: stage}
 				}
 
 				var w *twinWorld

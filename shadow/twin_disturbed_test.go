@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // Whatever happens to two limiters that are the same is no evidence. Where they share no record they differ in disturbed time:
@@ -34,7 +34,7 @@ func TestDisturbedTimeIsNoEvidence(t *testing.T) {
 					algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: arrangement.places, instances: 1 + rng.IntN(3),
 				}
 				if rng.IntN(2) == 1 {
-					setting.stage = promotion.Step{Stage: promotion.Promoted}
+					setting.stage = stages.Step{Stage: stages.Promoted}
 				}
 
 				program := twinOutage
@@ -150,7 +150,7 @@ func (w *twinWorld) mostOneSided() (most float64) {
 
 // undisturbed returns how much of the time counts, and holds that the evidence is none against twins.
 func (w *twinWorld) undisturbed() time.Duration {
-	list, err := promotion.NewController(w.states, w.ledger, "test").Assess(context.Background())
+	list, err := stages.NewController(w.states, w.ledger, "test").Assess(context.Background())
 	if err != nil || len(list) != 1 {
 		w.violate("%d policies are judged: %v", len(list), err)
 		return 0

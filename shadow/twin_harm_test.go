@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // A candidate with half of the limit is compared as before after each disturbance, exactly as in a calm world once all is
@@ -69,7 +69,7 @@ func (w *twinWorld) denied() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.comparisons {
-		if c.Outcome == divergence.NewlyDenied {
+		if c.Outcome == evidence.NewlyDenied {
 			n++
 		}
 	}
@@ -128,7 +128,7 @@ func TestCandidateOfHalfTheLimitIsRolledBack(t *testing.T) {
 				if twinStages[name] || !setting.sharesRecord() {
 					continue
 				}
-				took, most := setting.timeToRollback(t, twinStep{name, 0, 5, lasts}), calm+2*lasts+promotion.EvaluateEvery
+				took, most := setting.timeToRollback(t, twinStep{name, 0, 5, lasts}), calm+2*lasts+stages.EvaluateEvery
 				if took > most {
 					t.Errorf("%s: enforced for %s, want at most %s; in a calm world it takes %s", name, took, most, calm)
 				}
@@ -156,8 +156,8 @@ func (s twinSetting) timeToRollback(t *testing.T, disturbance twinStep) (took ti
 			ask()
 		}
 		w.exposed = true
-		to := promotion.Step{Stage: promotion.Promoted}
-		if _, err := promotion.Advance(t.Context(), w.states, twinPolicy, to, promotion.Order{Actor: "test"}); err != nil {
+		to := stages.Step{Stage: stages.Promoted}
+		if _, err := stages.Advance(t.Context(), w.states, twinPolicy, to, stages.Order{Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -179,5 +179,5 @@ func (w *twinWorld) rolledBack(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return states[0].Stage == promotion.RolledBack
+	return states[0].Stage == stages.RolledBack
 }

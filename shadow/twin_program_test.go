@@ -10,8 +10,8 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // twinStep is one step of a program: traffic, or a disturbance that begins now. Which server
@@ -159,14 +159,14 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	// Stages.
 	"promote": func(w *twinWorld, _ twinStep) {
 		w.settle()
-		to := promotion.Step{Stage: promotion.Promoted}
-		_, _ = promotion.Advance(context.Background(), w.states, twinPolicy, to, promotion.Order{Actor: "test"})
+		to := stages.Step{Stage: stages.Promoted}
+		_, _ = stages.Advance(context.Background(), w.states, twinPolicy, to, stages.Order{Actor: "test"})
 		w.exposed = true
 		w.settle()
 	},
 	"roll back": func(w *twinWorld, _ twinStep) {
 		w.settle()
-		_, _ = promotion.Rollback(context.Background(), w.states, twinPolicy, promotion.Order{Actor: "test"})
+		_, _ = stages.Rollback(context.Background(), w.states, twinPolicy, stages.Order{Actor: "test"})
 		w.settle()
 	},
 }
@@ -215,7 +215,7 @@ func (w *twinWorld) start() {
 	time.Sleep(2 * time.Second)
 	if w.stage.Stage != "" {
 		w.exposed = true
-		_, err := promotion.Advance(context.Background(), w.states, twinPolicy, w.stage, promotion.Order{Actor: "test"})
+		_, err := stages.Advance(context.Background(), w.states, twinPolicy, w.stage, stages.Order{Actor: "test"})
 		if err != nil {
 			w.violate("the stage cannot be taken: %v", err)
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // twinArrangement says where two sides keep their states.
@@ -77,7 +77,7 @@ func drawTwins(t *rapid.T, places [2]twinPlace, all []algorithms.Algorithm) (twi
 	}
 	setting.adapts = !setting.custom() && !setting.has(inSynchronized)
 	if rapid.Bool().Draw(t, "promoted") {
-		setting.stage = promotion.Step{Stage: promotion.Promoted}
+		setting.stage = stages.Step{Stage: stages.Promoted}
 	}
 
 	without := otherFiles
@@ -137,7 +137,7 @@ func (w *twinWorld) calm() {
 	w.mu.Lock()
 	for _, c := range w.comparisons[before:] {
 		outcomes[c.Outcome.String()]++
-		if c.Outcome <= divergence.NewlyAllowed {
+		if c.Outcome <= evidence.NewlyAllowed {
 			compared++
 		}
 	}
@@ -152,8 +152,8 @@ func (w *twinWorld) checkComparisons() {
 	for i := range w.comparisons {
 		c := &w.comparisons[i]
 		both := c.Observed[0].Status == algorithms.Judged && c.Observed[1].Status == algorithms.Judged
-		agree := c.Outcome == divergence.AgreeAllow || c.Outcome == divergence.AgreeDeny
-		if both != agree || c.Outcome == divergence.CandidateError {
+		agree := c.Outcome == evidence.AgreeAllow || c.Outcome == evidence.AgreeDeny
+		if both != agree || c.Outcome == evidence.CandidateError {
 			w.violate("%s of %s at %s: %s", c.Outcome, c.Key, c.At.Format("05.000000"), twinText(c.Observed))
 			return
 		}
@@ -168,7 +168,7 @@ func (w *twinWorld) checkMoves() {
 		w.violate("%v", err)
 	}
 	for i, s := range history {
-		var before promotion.State
+		var before stages.State
 		if i > 0 {
 			before = history[i-1]
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // twinPlace is where a side keeps its state.
@@ -33,7 +33,7 @@ type twinSetting struct {
 	limits    [2]algorithms.Limit  // equal for twins
 	places    [2]twinPlace         // by role
 	instances int
-	stage     promotion.Step // the zero Step: shadow
+	stage     stages.Step // the zero Step: shadow
 	// unlike is the limit that a custom limiter goes by, whatever the file says; the zero Limit: the file's.
 	unlike algorithms.Limit
 	// adapts has the sides that are no custom ones give way while the service suffers, by one rule.
@@ -45,8 +45,8 @@ type twinSetting struct {
 type twinWorld struct {
 	twinSetting
 	servers []*twinServer
-	states  *promotion.MemoryStore
-	ledger  *divergence.MemoryLedger
+	states  *stages.MemoryStore
+	ledger  *evidence.MemoryLedger
 
 	mu          sync.Mutex
 	instances   []*twinInstance
@@ -120,7 +120,7 @@ func (g *twinGroup) Wait() {
 
 func newTwinWorld(s twinSetting) *twinWorld {
 	w := &twinWorld{
-		twinSetting: s, states: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(),
+		twinSetting: s, states: stages.NewMemoryStore(), ledger: evidence.NewMemoryLedger(),
 		admissions: map[string][]twinAdmission{},
 	}
 	w.requests.ended.L, w.began = &w.requests.mu, time.Now()
@@ -246,8 +246,8 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 		sides[1], charge.Sides[1] = side{}, algorithms.Side{}
 	}
 
-	config := promotion.Config{Automatic: true}
-	spec := promotion.Spec{Policy: twinPolicy, Fingerprint: "twins" + r.fingerprint, Config: config.WithDefaults()}
+	config := stages.Config{Automatic: true}
+	spec := stages.Spec{Policy: twinPolicy, Fingerprint: "twins" + r.fingerprint, Config: config.WithDefaults()}
 	for role := range sides {
 		sides[role].window = limits[role].Window
 		spec.Window = max(spec.Window, memoryOf(in.world.algorithm, limits[role]))
@@ -326,7 +326,7 @@ func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost 
 		switch left := ctx.Err() == context.Canceled; {
 		case left && w.custom():
 			in.counted.left.Add(1)
-			in.observe(Comparison{Key: key, At: asked, Outcome: divergence.Inconclusive}) // it is not recorded
+			in.observe(Comparison{Key: key, At: asked, Outcome: evidence.Inconclusive}) // it is not recorded
 		case !left && !in.process.gone() && d.Allowed && cost > 0:
 			w.admit(in, key, twinAdmission{asked, time.Now(), cost})
 		}

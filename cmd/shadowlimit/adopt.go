@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const adoptDescription = `Stores what the instances of another policy file compare, at once. Instances whose
@@ -25,8 +25,8 @@ Example, with the variables that "shadowlimit demo --serve" prints:
       --reason "release 42 is undone"   # refused (3): it has one file only`
 
 func adoptCommand(std streams) *cli.Command {
-	m := move{needsReason: true, dangerous: true, effect: adopted, do: func(ctx context.Context, t *task) (promotion.State, error) {
-		return promotion.Adopt(ctx, t.fleet.store, t.policy(), t.cli.String("fingerprint"), t.order)
+	m := move{needsReason: true, dangerous: true, effect: adopted, do: func(ctx context.Context, t *task) (stages.State, error) {
+		return stages.Adopt(ctx, t.fleet.store, t.policy(), t.cli.String("fingerprint"), t.order)
 	}}
 
 	return &cli.Command{
@@ -42,7 +42,7 @@ func adoptCommand(std streams) *cli.Command {
 }
 
 // adopted says which fingerprint is adopted, and in place of which.
-func adopted(a *promotion.Assessment, next promotion.State) string {
+func adopted(a *stages.Assessment, next stages.State) string {
 	var by []string
 	for _, i := range a.Live {
 		if i.Policies[a.Spec.Policy].Fingerprint == next.Fingerprint {

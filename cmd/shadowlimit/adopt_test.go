@@ -8,7 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // Most instances have a file of a smaller generation. Adopting lowers the stored generation and
@@ -20,7 +20,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	store := promotion.NewRedisStore(client, "checkout")
+	store := stages.NewRedisStore(client, "checkout")
 
 	adopt := func(wantStatus int, want string, flags ...string) {
 		t.Helper()
@@ -31,7 +31,7 @@ func TestAdopt(t *testing.T) {
 	}
 	adopt(exitNotMet, "which is stored")
 
-	stored := func() promotion.State {
+	stored := func() stages.State {
 		states, err := store.States(t.Context(), []string{"writes"})
 		if err != nil {
 			t.Fatal(err)
@@ -40,8 +40,8 @@ func TestAdopt(t *testing.T) {
 	}
 	before := stored()
 	for id, fingerprint := range map[string]string{"b": "older", "c": "older", "d": "newer"} {
-		applied := map[string]promotion.Applied{"writes": {Version: promotion.Version{Term: 9}, Fingerprint: fingerprint}}
-		tell(t, store, promotion.Instance{ID: id, Generation: 6, Policies: applied})
+		applied := map[string]stages.Applied{"writes": {Version: stages.Version{Term: 9}, Fingerprint: fingerprint}}
+		tell(t, store, stages.Instance{ID: id, Generation: 6, Policies: applied})
 	}
 
 	adopt(exitNotMet, "newer, older")
@@ -56,23 +56,23 @@ func TestAdopt(t *testing.T) {
 }
 
 // tell has an instance say something of itself, as it does with a heartbeat.
-func tell(t *testing.T, store promotion.Store, i promotion.Instance) {
+func tell(t *testing.T, store stages.Store, i stages.Instance) {
 	t.Helper()
-	if _, err := store.Heartbeat(t.Context(), promotion.Heartbeat{ID: i.ID, Self: &i}); err != nil {
+	if _, err := store.Heartbeat(t.Context(), stages.Heartbeat{ID: i.ID, Self: &i}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // announce makes policies known.
-func announce(t *testing.T, store promotion.Store, specs ...promotion.Spec) {
+func announce(t *testing.T, store stages.Store, specs ...stages.Spec) {
 	t.Helper()
-	if _, err := store.Heartbeat(t.Context(), promotion.Heartbeat{Specs: specs}); err != nil {
+	if _, err := store.Heartbeat(t.Context(), stages.Heartbeat{Specs: specs}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // announcedBy are the policies of a fleet.
-func announcedBy(t *testing.T, store promotion.Store) []promotion.Spec {
+func announcedBy(t *testing.T, store stages.Store) []stages.Spec {
 	t.Helper()
 	f, err := store.Fleet(t.Context())
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const completeDescription = `Ends a migration: the candidate stays enforced and no instance asks the
@@ -42,7 +42,7 @@ func completeCommand(std streams) *cli.Command {
 	}
 }
 
-func completeCheck(_ *cli.Context, a *promotion.Assessment) error {
+func completeCheck(_ *cli.Context, a *stages.Assessment) error {
 	why := whyNotComplete(a)
 	if why == "" {
 		return nil
@@ -51,8 +51,8 @@ func completeCheck(_ *cli.Context, a *promotion.Assessment) error {
 }
 
 // whyNotComplete says what forbids the end of a migration, the most urgent first; "" if nothing does.
-func whyNotComplete(a *promotion.Assessment) string {
-	rest := promotion.RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)
+func whyNotComplete(a *stages.Assessment) string {
+	rest := stages.RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)
 
 	switch {
 	case a.Alarm.Reason != "":
@@ -70,7 +70,7 @@ func whyNotComplete(a *promotion.Assessment) string {
 	return ""
 }
 
-func completeDo(ctx context.Context, t *task) (promotion.State, error) {
+func completeDo(ctx context.Context, t *task) (stages.State, error) {
 	// The migration ends in the state that was judged: a rollback meanwhile must win.
 	o, a := t.order, t.assessment
 	if o.Expect == nil {
@@ -78,5 +78,5 @@ func completeDo(ctx context.Context, t *task) (promotion.State, error) {
 	}
 
 	o.Evidence = a.Gate.Brief()
-	return promotion.Complete(ctx, t.fleet.store, t.policy(), o)
+	return stages.Complete(ctx, t.fleet.store, t.policy(), o)
 }

@@ -5,43 +5,43 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 func TestCompleteCheck(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	tests := []struct {
 		name string
-		edit func(*promotion.Assessment)
+		edit func(*stages.Assessment)
 		want string // in the refusal; "" if there is none
 	}{
-		{"a week after the promotion", func(*promotion.Assessment) {}, ""},
+		{"a week after the promotion", func(*stages.Assessment) {}, ""},
 		{
 			"earlier",
-			func(a *promotion.Assessment) { a.State.StageAt = now.Add(-promotion.RollbackWindow + time.Hour) },
+			func(a *stages.Assessment) { a.State.StageAt = now.Add(-stages.RollbackWindow + time.Hour) },
 			"for another 1h0m0s",
 		},
-		{"an alarm", func(a *promotion.Assessment) { a.Alarm.Reason = "overload" }, "overload"},
+		{"an alarm", func(a *stages.Assessment) { a.Alarm.Reason = "overload" }, "overload"},
 		{
 			"a gate that fails",
-			func(a *promotion.Assessment) { a.Gate = gate.Result{Verdict: gate.Fail, Reason: "risen"} },
+			func(a *stages.Assessment) { a.Gate = gate.Result{Verdict: gate.Fail, Reason: "risen"} },
 			"risen",
 		},
 		{
 			"the red button",
-			func(a *promotion.Assessment) { a.Live = []promotion.Instance{{ID: "i", RedButton: true}} },
+			func(a *stages.Assessment) { a.Live = []stages.Instance{{ID: "i", RedButton: true}} },
 			"red button is pressed on i",
 		},
 		{
-			"another fingerprint", func(a *promotion.Assessment) { a.Evidence.OtherFingerprint = []string{"j"} },
+			"another fingerprint", func(a *stages.Assessment) { a.Evidence.OtherFingerprint = []string{"j"} },
 			"another fingerprint",
 		},
 	}
 
 	for _, tt := range tests {
-		a := promotion.Assessment{}
-		a.State = promotion.State{Stage: promotion.Promoted, StageAt: now.Add(-promotion.RollbackWindow)}
+		a := stages.Assessment{}
+		a.State = stages.State{Stage: stages.Promoted, StageAt: now.Add(-stages.RollbackWindow)}
 		a.Evidence.Now = now
 		tt.edit(&a)
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // typed returns a terminal at which a person has typed a line.
@@ -60,7 +60,7 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 	specs := announcedBy(t, store)
 
 	spec := &specs[0]
-	tell(t, store, promotion.Instance{ID: "b", Failing: []string{"east"}, Policies: map[string]promotion.Applied{spec.Policy: {}}})
+	tell(t, store, stages.Instance{ID: "b", Failing: []string{"east"}, Policies: map[string]stages.Applied{spec.Policy: {}}})
 
 	for _, tt := range []struct {
 		rule, flags string
@@ -68,9 +68,9 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 		asks        bool
 		effect      string
 	}{
-		{promotion.FailDeny, "", exitNotMet, true, "do not roll back"},
-		{promotion.FailDeny, "--dry-run", exitOK, false, "do not roll back"},
-		{promotion.FailLocal, "--dry-run", exitOK, false, "its share"},
+		{stages.FailDeny, "", exitNotMet, true, "do not roll back"},
+		{stages.FailDeny, "--dry-run", exitOK, false, "do not roll back"},
+		{stages.FailLocal, "--dry-run", exitOK, false, "its share"},
 	} {
 		spec.Store, spec.OnStoreFailure = "east", tt.rule
 		announce(t, store, specs...)
@@ -92,23 +92,23 @@ func TestRollbackOfAScriptMakesNoOutage(t *testing.T) {
 	promoteAll(t, h)
 	store := h.Stages()
 	specs := announcedBy(t, store)
-	specs[0].Store, specs[0].OnStoreFailure = "east", promotion.FailDeny
+	specs[0].Store, specs[0].OnStoreFailure = "east", stages.FailDeny
 	announce(t, store, specs...)
-	tell(t, store, promotion.Instance{ID: "b", Failing: []string{"east"}, Policies: map[string]promotion.Applied{"writes": {}}})
+	tell(t, store, stages.Instance{ID: "b", Failing: []string{"east"}, Policies: map[string]stages.Applied{"writes": {}}})
 
 	order := strings.Fields("rollback writes --reason x --timeout 300ms") // instance b applies nothing
 	for _, flags := range [][]string{nil, {"--yes"}} {
 		status, _, talk := shell(t, "", append(order, flags...)...)
 		states, err := store.States(t.Context(), []string{"writes"})
 		told := strings.Contains(talk, "--force")
-		if status != exitNotMet || !told || err != nil || states[0].Stage != promotion.Promoted {
+		if status != exitNotMet || !told || err != nil || states[0].Stage != stages.Promoted {
 			t.Errorf("%v: status %d, %v, %v: %s", flags, status, states, err, talk)
 		}
 	}
 
 	status, _, talk := shell(t, "", append(order, "--force")...)
 	states, err := store.States(t.Context(), []string{"writes"})
-	if status != exitTimeout || strings.Contains(talk, "Type") || err != nil || states[0].Stage != promotion.RolledBack {
+	if status != exitTimeout || strings.Contains(talk, "Type") || err != nil || states[0].Stage != stages.RolledBack {
 		t.Errorf("--force: status %d, %v, %v: %s", status, states, err, talk)
 	}
 }
@@ -129,10 +129,10 @@ func TestRollbackOfACompletedPolicyAsksWhereItCouldDeny(t *testing.T) {
 		rule, candidateStore string
 		warns, asks          bool
 	}{
-		{promotion.FailDeny, "", true, true},
-		{promotion.FailAllow, "", true, false},
-		{promotion.FailLocal, "", true, false},
-		{promotion.FailDeny, "east", false, false}, // its instances say whether the store answers
+		{stages.FailDeny, "", true, true},
+		{stages.FailAllow, "", true, false},
+		{stages.FailLocal, "", true, false},
+		{stages.FailDeny, "east", false, false}, // its instances say whether the store answers
 	} {
 		specs[0].Store, specs[0].CandidateStore, specs[0].OnStoreFailure = "east", tt.candidateStore, tt.rule
 		announce(t, store, specs...)

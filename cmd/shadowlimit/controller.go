@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const controllerDescription = `Leads a service while no instance of it does: it evaluates every policy, moves those with
@@ -43,8 +43,8 @@ func controllable(c *cli.Context) error {
 func (f *fleet) control(c *cli.Context, std streams) error {
 	// Two controllers of one user are two.
 	id := fmt.Sprintf("controller %s-%08x", actor(), rand.Uint32())
-	leader := promotion.NewLeader(f.store, id, promotion.NewController(f.store, f.ledger, id),
-		func(ctx context.Context, a *promotion.Assessment) (promotion.Details, error) {
+	leader := stages.NewLeader(f.store, id, stages.NewController(f.store, f.ledger, id),
+		func(ctx context.Context, a *stages.Assessment) (stages.Details, error) {
 			return status.DetailsOf(ctx, f.ledger, a)
 		})
 	defer func() {
@@ -75,7 +75,7 @@ func (f *fleet) control(c *cli.Context, std streams) error {
 		select {
 		case <-c.Context.Done():
 			return nil
-		case <-time.After(promotion.LeadEvery):
+		case <-time.After(stages.LeadEvery):
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (l *controllerLog) noPolicies(service string) {
 }
 
 // leads reports that another one leads, and which.
-func (l *controllerLog) leads(t *promotion.Turn) {
+func (l *controllerLog) leads(t *stages.Turn) {
 	other := t.Leader
 	if t.Leads {
 		other = ""
@@ -109,7 +109,7 @@ func (l *controllerLog) leads(t *promotion.Turn) {
 	l.leader = other
 }
 
-func (l *controllerLog) write(list []promotion.Assessment, moves []promotion.Move) error {
+func (l *controllerLog) write(list []stages.Assessment, moves []stages.Move) error {
 	for i := range list {
 		// The numbers of an alarm change with every judgement, so only its presence counts as new.
 		a := &list[i]
@@ -132,7 +132,7 @@ func (l *controllerLog) write(list []promotion.Assessment, moves []promotion.Mov
 	return nil
 }
 
-func (l *controllerLog) writeVerdict(a *promotion.Assessment) error {
+func (l *controllerLog) writeVerdict(a *stages.Assessment) error {
 	if l.format == formatJSON {
 		return writeJSON(l.std.out, map[string]any{
 			"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm.Reason,
@@ -147,7 +147,7 @@ func (l *controllerLog) writeVerdict(a *promotion.Assessment) error {
 	return err
 }
 
-func (l *controllerLog) writeMove(m promotion.Move) error {
+func (l *controllerLog) writeMove(m stages.Move) error {
 	if l.format == formatJSON {
 		return writeJSON(l.std.out, map[string]any{"policy": m.Policy, "move": transitionOf(&m.State)})
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const demoDescription = `Plays a whole migration, and needs nothing but this program. It starts a Redis and a
@@ -71,6 +71,6 @@ func demoAction(c *cli.Context, std streams) error {
 }
 
 // writeHistory writes an audit trail as text.
-func writeHistory(out io.Writer, states []promotion.State) error {
+func writeHistory(out io.Writer, states []stages.State) error {
 	return writeTransitions(out, transitions(states))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 func TestDoctor(t *testing.T) {
@@ -16,7 +16,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	tell(t, h.Stages(), promotion.Instance{ID: "loose", Client: []string{"MaxRetries is 3: set -1"}})
+	tell(t, h.Stages(), stages.Instance{ID: "loose", Client: []string{"MaxRetries is 3: set -1"}})
 
 	status, out, talk := shell(t, "", "doctor")
 	for _, want := range []string{

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // explanation is the contract of explain -o json: what a policy file says of a request, and where its keys stand.
@@ -56,13 +56,13 @@ func explain(set *policies.Set, r *policies.Request) explanation {
 // placeOf says where the key of a request stands, by what services do: where an expression fails, the hash places the key.
 func placeOf(service string, p *policies.Policy, r *policies.Request, key string) *explainedPlace {
 	first, err := p.First(context.Background(), r)
-	hash := divergence.Hash(service, p.Name, key)
-	e := &explainedPlace{Place: placeNamed(first), HashPercent: divergence.HashPercent(hash)}
+	hash := evidence.Hash(service, p.Name, key)
+	e := &explainedPlace{Place: placeNamed(first), HashPercent: evidence.HashPercent(hash)}
 	if err != nil {
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 
-	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, divergence.Position{Hash: hash, First: first})
+	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, evidence.Position{Hash: hash, First: first})
 	return e
 }
 
@@ -80,13 +80,13 @@ func placeNamed(first bool) string {
 }
 
 // entersIn returns the first step in which a position has the candidate.
-func entersIn(canary []float64, key divergence.Position) string {
+func entersIn(canary []float64, key evidence.Position) string {
 	for _, percent := range canary {
 		if key.InCanary(percent) {
 			return fmt.Sprintf("canary %g %%", percent)
 		}
 	}
-	return string(promotion.Promoted)
+	return string(stages.Promoted)
 }
 
 // String says it in one line, the step at its end.
@@ -99,7 +99,7 @@ func (e *explainedPlace) String() string {
 		text += ", because this fails: " + humanize.Visible(e.Error)
 	}
 
-	if e.Enters == string(promotion.Promoted) {
+	if e.Enters == string(stages.Promoted) {
 		return text + "; has the candidate from the promotion on"
 	}
 	return text + "; has the candidate from " + e.Enters + " on"

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // A key has the candidate from the step on that explain names, by the rule that services go by, and not before.
@@ -17,9 +17,9 @@ func TestExplainNamesTheFirstStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := []promotion.State{
-		{Stage: promotion.Canary, Percent: 1}, {Stage: promotion.Canary, Percent: 10}, {Stage: promotion.Canary, Percent: 50},
-		{Stage: promotion.Promoted, Percent: 100},
+	steps := []stages.State{
+		{Stage: stages.Canary, Percent: 1}, {Stage: stages.Canary, Percent: 10}, {Stage: stages.Canary, Percent: 50},
+		{Stage: stages.Promoted, Percent: 100},
 	}
 	names := []string{"canary 1 %", "canary 10 %", "canary 50 %", "promoted"}
 
@@ -35,7 +35,7 @@ func TestExplainNamesTheFirstStep(t *testing.T) {
 		entered := false
 		for k, state := range steps {
 			entered = entered || p.Enters == names[k]
-			key := divergence.Position{Hash: divergence.Hash("checkout", "writes", user), First: p.Place == asFirst}
+			key := evidence.Position{Hash: evidence.Hash("checkout", "writes", user), First: p.Place == asFirst}
 			if got := state.Enforced("", key) == algorithms.Candidate; got != entered {
 				t.Errorf("%s: %+v, but in %s the candidate is enforced: %t", user, p, names[k], got)
 			}

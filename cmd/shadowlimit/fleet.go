@@ -13,17 +13,17 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // fleet is the running service that a command talks to, by way of its Redis.
 type fleet struct {
 	name       string
 	client     redis.UniversalClient
-	store      *promotion.RedisStore
-	ledger     *divergence.RedisLedger
-	controller *promotion.Controller
+	store      *stages.RedisStore
+	ledger     *evidence.RedisLedger
+	controller *stages.Controller
 	format     format
 }
 
@@ -52,8 +52,8 @@ func openFleet(c *cli.Context, f format) (*fleet, error) {
 		return nil, err
 	}
 
-	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)
-	controller := promotion.NewController(store, ledger, actor())
+	store, ledger := stages.NewRedisStore(client, name), evidence.NewRedisLedger(client, name)
+	controller := stages.NewController(store, ledger, actor())
 	return &fleet{name: name, client: client, store: store, ledger: ledger, controller: controller, format: f}, nil
 }
 
@@ -136,7 +136,7 @@ func onePolicy(c *cli.Context) (string, error) {
 }
 
 // assess judges all policies, or one if policy is not "".
-func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessment, error) {
+func (f *fleet) assess(ctx context.Context, policy string) ([]stages.Assessment, error) {
 	all, err := f.controller.Assess(ctx)
 	if err != nil {
 		return nil, err
@@ -149,11 +149,11 @@ const glanceBudget = time.Second
 
 // glance returns a policy's state, and what instances say of it and of themselves, without any evidence. Where that cannot be read it has
 // the policy's name alone. announced is false if the specs were read and the policy has none.
-func (f *fleet) glance(ctx context.Context, policy string) (a *promotion.Assessment, announced bool) {
+func (f *fleet) glance(ctx context.Context, policy string) (a *stages.Assessment, announced bool) {
 	ctx, cancel := context.WithTimeout(ctx, glanceBudget)
 	defer cancel()
 
-	a = &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
+	a = &stages.Assessment{Spec: stages.Spec{Policy: policy}}
 	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return a, true
@@ -171,7 +171,7 @@ func (f *fleet) glance(ctx context.Context, policy string) (a *promotion.Assessm
 }
 
 // look returns the published assessments of these policies, or of all without a name.
-func (f *fleet) look(ctx context.Context, names ...string) (list []promotion.Assessment, err error) {
+func (f *fleet) look(ctx context.Context, names ...string) (list []stages.Assessment, err error) {
 	all, err := f.controller.Look(ctx)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (f *fleet) look(ctx context.Context, names ...string) (list []promotion.Ass
 // unknown says which policies there are, for an error of a policy that no instance has announced. Any other error stays as it is. The
 // time of the order may be over, so it takes one of its own.
 func (f *fleet) unknown(ctx context.Context, policy string, err error) error {
-	if !errors.Is(err, promotion.ErrUnknownPolicy) {
+	if !errors.Is(err, stages.ErrUnknownPolicy) {
 		return err
 	}
 
@@ -203,7 +203,7 @@ func (f *fleet) unknown(ctx context.Context, policy string, err error) error {
 		return err
 	}
 
-	announced := make([]promotion.Assessment, len(fleet.Specs))
+	announced := make([]stages.Assessment, len(fleet.Specs))
 	for i, spec := range fleet.Specs {
 		announced[i].Spec = spec
 	}
@@ -212,7 +212,7 @@ func (f *fleet) unknown(ctx context.Context, policy string, err error) error {
 }
 
 // only returns the assessment of one policy, or all if policy is "".
-func (f *fleet) only(policy string, all []promotion.Assessment) ([]promotion.Assessment, error) {
+func (f *fleet) only(policy string, all []stages.Assessment) ([]stages.Assessment, error) {
 	names := make([]string, len(all))
 	for i, a := range all {
 		names[i] = a.Spec.Policy
@@ -246,14 +246,14 @@ func actor() string {
 type plainError struct{ error }
 
 func (e plainError) Error() string {
-	text := strings.TrimPrefix(e.error.Error(), "promotion: ")
-	if at, there := strings.CutSuffix(text, " already: "+promotion.ErrConflict.Error()); there {
+	text := strings.TrimPrefix(e.error.Error(), "stages: ")
+	if at, there := strings.CutSuffix(text, " already: "+stages.ErrConflict.Error()); there {
 		return at + " already, and nothing was done: history shows the step that led there"
 	}
-	if errors.Is(e.error, promotion.ErrConflict) {
+	if errors.Is(e.error, stages.ErrConflict) {
 		return text + ", and nothing was done: look at status and try again"
 	}
-	return strings.TrimSuffix(text, ": "+promotion.ErrNowhere.Error())
+	return strings.TrimSuffix(text, ": "+stages.ErrNowhere.Error())
 }
 
 func (e plainError) Unwrap() error { return e.error }
@@ -266,13 +266,13 @@ func refusedMove(policy string, err error) error {
 
 	err = plainError{err}
 	switch {
-	case errors.Is(err, promotion.ErrConflict):
+	case errors.Is(err, stages.ErrConflict):
 		return statusError{exitConflict, err}
-	case errors.Is(err, promotion.ErrStale):
+	case errors.Is(err, stages.ErrStale):
 		return statusf(exitConflict, "%w, and nothing was done: look at status and try again", err)
-	case errors.Is(err, promotion.ErrHold):
+	case errors.Is(err, stages.ErrHold):
 		return statusf(exitNotMet, "%w; end that first: shadowlimit resume %s", err, policy)
-	case errors.Is(err, promotion.ErrPressed), errors.Is(err, promotion.ErrNowhere):
+	case errors.Is(err, stages.ErrPressed), errors.Is(err, stages.ErrNowhere):
 		return statusError{exitNotMet, err}
 	}
 	return err

@@ -16,10 +16,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const fleetFile = `
@@ -141,7 +141,7 @@ func TestPromoteByOldEvidence(t *testing.T) {
 		}
 
 		list[0].Evidence.Now = list[0].Evidence.Now.Add(-time.Hour)
-		_, err = promoteDo(c.Context, &task{cli: c, fleet: f, assessment: &list[0], order: promotion.Order{}})
+		_, err = promoteDo(c.Context, &task{cli: c, fleet: f, assessment: &list[0], order: stages.Order{}})
 		if err != nil {
 			return refusedMove("writes", err)
 		}
@@ -244,8 +244,8 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 	}
 
 	has := func(id, fingerprint string, term int64) {
-		v := promotion.Version{Term: term, Seq: 1}
-		tell(t, h.Stages(), promotion.Instance{ID: id, Policies: map[string]promotion.Applied{"writes": {Version: v, Fingerprint: fingerprint}}})
+		v := stages.Version{Term: term, Seq: 1}
+		tell(t, h.Stages(), stages.Instance{ID: id, Policies: map[string]stages.Applied{"writes": {Version: v, Fingerprint: fingerprint}}})
 	}
 	has("stuck", "", 1)
 	has("old", "another", time.Now().Unix()+100)
@@ -271,22 +271,22 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	}
 	defer client.Close()
 
-	store := promotion.NewRedisStore(client, "checkout")
-	heartbeat := func(v promotion.Version) {
-		applied := map[string]promotion.Applied{"writes": {Version: v, Fingerprint: "e"}}
-		tell(t, store, promotion.Instance{ID: "a", Policies: applied})
+	store := stages.NewRedisStore(client, "checkout")
+	heartbeat := func(v stages.Version) {
+		applied := map[string]stages.Applied{"writes": {Version: v, Fingerprint: "e"}}
+		tell(t, store, stages.Instance{ID: "a", Policies: applied})
 	}
 
-	if err := promotion.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
+	if err := stages.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
-	heartbeat(promotion.Version{Term: 1, Seq: 1})
+	heartbeat(stages.Version{Term: 1, Seq: 1})
 
 	stored := func() bool {
 		late := time.After(10 * time.Second)
 		for tick := time.Tick(time.Millisecond); ; {
 			states, err := store.States(t.Context(), []string{"writes"})
-			if err == nil && states[0].Stage == promotion.RolledBack {
+			if err == nil && states[0].Stage == stages.RolledBack {
 				return true
 			}
 
@@ -336,14 +336,14 @@ func TestRollbackWaitsForInstancesThatCouldNotReport(t *testing.T) {
 	}
 	defer client.Close()
 
-	store := promotion.NewRedisStore(client, "checkout")
-	heartbeat := func(v promotion.Version) {
-		tell(t, store, promotion.Instance{ID: "a", Policies: map[string]promotion.Applied{"writes": {Version: v, Fingerprint: "e"}}})
+	store := stages.NewRedisStore(client, "checkout")
+	heartbeat := func(v stages.Version) {
+		tell(t, store, stages.Instance{ID: "a", Policies: map[string]stages.Applied{"writes": {Version: v, Fingerprint: "e"}}})
 	}
-	if err := promotion.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
+	if err := stages.Begin(t.Context(), store, "writes", "e", 0, "test"); err != nil {
 		t.Fatal(err)
 	}
-	heartbeat(promotion.Version{Term: 1, Seq: 1})
+	heartbeat(stages.Version{Term: 1, Seq: 1})
 	silence(t, server, "a", time.Minute)
 
 	said, talk := io.Pipe()

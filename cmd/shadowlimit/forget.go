@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const forgetDescription = `Removes what Redis keeps of a policy that no policy file has any more: its announcement,
@@ -45,7 +45,7 @@ type forgotten struct {
 	Seq       int64  `json:"seq"`
 	Changes   int    `json:"changes"` // of its history, as far as it was kept
 
-	state promotion.State
+	state stages.State
 }
 
 func forgetAction(c *cli.Context, f *fleet, std streams) error {
@@ -115,13 +115,13 @@ func (f *fleet) refuseLive(ctx context.Context, policy string, std streams) erro
 	}
 	if len(silent) > 0 {
 		fmt.Fprintf(std.err, "no report for over %s from %s, which had the policy and has not left: if it still runs, it writes the "+
-			"policy again when it reaches Redis\n", promotion.LiveFor, namesOf(silent))
+			"policy again when it reaches Redis\n", stages.LiveFor, namesOf(silent))
 	}
 	return nil
 }
 
 // namesOf lists the ids of instances for a message, three at most.
-func namesOf(list []promotion.Instance) string {
+func namesOf(list []stages.Instance) string {
 	const most = 3
 	var names []string
 	for _, i := range list[:min(most, len(list))] {

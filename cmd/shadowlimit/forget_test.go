@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // A policy that no instance has any more stays, says how to remove it, and is gone after that.
@@ -17,13 +17,13 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Now().UTC()
-	state := promotion.State{
-		Version: promotion.Version{Term: 1, Seq: 1}, Stage: promotion.Shadow, Fingerprint: "e", From: "new",
+	state := stages.State{
+		Version: stages.Version{Term: 1, Seq: 1}, Stage: stages.Shadow, Fingerprint: "e", From: "new",
 		Since: at, StageAt: at, At: at,
 	}
-	spec := promotion.Spec{Policy: "removed", Fingerprint: "e", Config: promotion.Config{}.WithDefaults()}
+	spec := stages.Spec{Policy: "removed", Fingerprint: "e", Config: stages.Config{}.WithDefaults()}
 	announce(t, h.Stages(), spec)
-	if err := h.Stages().Put(t.Context(), "removed", state, promotion.Condition{}); err != nil {
+	if err := h.Stages().Put(t.Context(), "removed", state, stages.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -54,9 +54,9 @@ func TestForget(t *testing.T) {
 	}
 
 	// An instance that is silent and has not left may come back: it is named.
-	tell(t, h.Stages(), promotion.Instance{ID: "gone", Policies: map[string]promotion.Applied{"old": {}}})
+	tell(t, h.Stages(), stages.Instance{ID: "gone", Policies: map[string]stages.Applied{"old": {}}})
 	silence(t, server, "gone", time.Minute)
-	announce(t, h.Stages(), promotion.Spec{Policy: "old"})
+	announce(t, h.Stages(), stages.Spec{Policy: "old"})
 	if status, out, talk := shell(t, "", "forget", "old"); status != 0 || !strings.Contains(talk, "from gone") {
 		t.Errorf("status %d: %s%s", status, out, talk)
 	}

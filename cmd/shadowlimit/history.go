@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const historyDescription = `Shows the changes of a policy's stage, oldest first: when, by whom, and why. The
@@ -73,7 +73,7 @@ func historyAction(c *cli.Context, f *fleet, out io.Writer) error {
 
 	// The first change of all comes from no stage. Another one had a change before it.
 	report := historyReport{Policy: policy, History: transitions(states)}
-	report.Truncated = len(states) > 0 && states[0].From != promotion.State{}.Describe()
+	report.Truncated = len(states) > 0 && states[0].From != stages.State{}.Describe()
 	return f.format.print(out, report, report.writeText)
 }
 
@@ -85,7 +85,7 @@ func (r *historyReport) writeText(out io.Writer) error {
 	return writeTransitions(out, r.History)
 }
 
-func transitions(states []promotion.State) []transition {
+func transitions(states []stages.State) []transition {
 	list := make([]transition, len(states))
 	for i := range states {
 		list[i] = transitionOf(&states[i])
@@ -93,7 +93,7 @@ func transitions(states []promotion.State) []transition {
 	return list
 }
 
-func transitionOf(s *promotion.State) transition {
+func transitionOf(s *stages.State) transition {
 	return transition{
 		At: s.At, Term: s.Term, Seq: s.Seq, From: s.From, To: s.Describe(), Stage: string(s.Stage), Percent: s.Percent,
 		Hold: s.Hold, Fingerprint: s.Fingerprint, Actor: s.Actor, Reason: s.Reason, Evidence: s.Evidence,

@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // The trail is trimmed. A history without its beginning does not look complete.
@@ -15,7 +15,7 @@ func TestHistorySaysWhatIsNotKept(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := promotion.Pause(t.Context(), h.Stages(), "writes", promotion.Order{Actor: "ann", Reason: "wait"}); err != nil {
+	if _, err := stages.Pause(t.Context(), h.Stages(), "writes", stages.Order{Actor: "ann", Reason: "wait"}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -10,11 +10,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const keyDescription = `Shows the place of a key of a policy: the percentage from which a canary has the key, by
@@ -107,7 +107,7 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 
 // announced reports whether a policy is the announced one as far as placing its keys goes. The
 // expressions are not announced, so these may differ all the same.
-func announced(p *policies.Policy, spec *promotion.Spec) bool {
+func announced(p *policies.Policy, spec *stages.Spec) bool {
 	return p.Fingerprint() == spec.Fingerprint && p.DeclaresFirst() == spec.First
 }
 
@@ -132,7 +132,7 @@ type keyReport struct {
 }
 
 // place finds the place of the key: what the file declares for it or, without the file, what holds for every key.
-func (r *keyReport) place(configured *policies.Policy, a *promotion.Assessment) error {
+func (r *keyReport) place(configured *policies.Policy, a *stages.Assessment) error {
 	switch {
 	case configured != nil:
 		first, err := configured.FirstKey(r.Key)
@@ -147,13 +147,13 @@ func (r *keyReport) place(configured *policies.Policy, a *promotion.Assessment) 
 }
 
 // enforce says which side is enforced, if that does not depend on a place that is not known.
-func (r *keyReport) enforce(service string, a *promotion.Assessment) {
-	hash := divergence.Hash(service, r.Policy, r.charged())
-	r.HashPercent = divergence.HashPercent(hash)
+func (r *keyReport) enforce(service string, a *stages.Assessment) {
+	hash := evidence.Hash(service, r.Policy, r.charged())
+	r.HashPercent = evidence.HashPercent(hash)
 	r.Stage, r.version = a.State.Describe(), a.State.Version.String()
 
 	enforced := func(first bool) string {
-		return a.State.Enforced(a.State.Fingerprint, divergence.Position{Hash: hash, First: first}).String()
+		return a.State.Enforced(a.State.Fingerprint, evidence.Position{Hash: hash, First: first}).String()
 	}
 	if r.Place == "" && enforced(true) != enforced(false) {
 		r.Why = "the policy file declares keys that are first: give it, --config FILE"
@@ -176,7 +176,7 @@ func (r *keyReport) charged() string {
 }
 
 // lookUp reads what Redis has of the key: the records of its sides, and the ledger.
-func (r *keyReport) lookUp(ctx context.Context, f *fleet, configured *policies.Policy, a *promotion.Assessment) (err error) {
+func (r *keyReport) lookUp(ctx context.Context, f *fleet, configured *policies.Policy, a *stages.Assessment) (err error) {
 	key := r.charged()
 	if configured != nil {
 		if r.State, err = f.stateOf(ctx, configured, key); err != nil {
@@ -188,7 +188,7 @@ func (r *keyReport) lookUp(ctx context.Context, f *fleet, configured *policies.P
 }
 
 // reason says why the side is enforced. The stage comes first: it decides alone in most of them.
-func (r *keyReport) reason(a *promotion.Assessment) string {
+func (r *keyReport) reason(a *stages.Assessment) string {
 	switch {
 	case !a.State.Exposed():
 		return "the stage is for all keys"
@@ -198,7 +198,7 @@ func (r *keyReport) reason(a *promotion.Assessment) string {
 	// What is declared goes before the hash, which the cases below name.
 	case r.Place == asFirst:
 		return "first: the key is in the canary from its first step"
-	case a.State.Stage == promotion.Promoted:
+	case a.State.Stage == stages.Promoted:
 		return "the candidate is promoted"
 	}
 	return fmt.Sprintf("the canary has the keys whose hash is below %g %%", a.State.Percent)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const placingFile = fleetFile + `    promotion:
@@ -29,7 +29,7 @@ func placedKeys(t *testing.T) *shadow.Harness {
 // keyBetween returns a key whose hash lies between two percentages, and that no file places.
 func keyBetween(lower, upper float64) string {
 	for key := "u"; ; key += "u" {
-		if p := divergence.HashPercent(divergence.Hash("checkout", "writes", key)); p >= lower && p < upper {
+		if p := evidence.HashPercent(evidence.Hash("checkout", "writes", key)); p >= lower && p < upper {
 			return key
 		}
 	}
@@ -127,9 +127,9 @@ func TestKeyOfAPlainService(t *testing.T) {
 
 // An instance whose button is pressed does not do what the stage says.
 func TestKeyNamesPressedButtons(t *testing.T) {
-	a := &promotion.Assessment{
-		State: promotion.State{Stage: promotion.Promoted, Percent: 100},
-		Live:  []promotion.Instance{{ID: "a-1"}, {ID: "b-2", RedButton: true}},
+	a := &stages.Assessment{
+		State: stages.State{Stage: stages.Promoted, Percent: 100},
+		Live:  []stages.Instance{{ID: "a-1"}, {ID: "b-2", RedButton: true}},
 	}
 	r := keyReport{Policy: "writes", Key: "acme"}
 	if err := r.place(nil, a); err != nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // keyDifferences are the recent differences of a key, as far as the ledger has them.
@@ -20,8 +20,8 @@ type keyDifferences struct {
 	Counted *keyCounts `json:"counted"`
 	// NewlyDenied and NewlyAllowed are from the lists of the most frequent keys, since the evidence began; null where the key
 	// is in none.
-	NewlyDenied  *divergence.KeyCount `json:"newly_denied"`
-	NewlyAllowed *divergence.KeyCount `json:"newly_allowed"`
+	NewlyDenied  *evidence.KeyCount `json:"newly_denied"`
+	NewlyAllowed *evidence.KeyCount `json:"newly_allowed"`
 	// Masked reports that the lists name keys by HMACs.
 	Masked bool `json:"masked"`
 }
@@ -33,33 +33,33 @@ type keyCounts struct {
 	Lost     int64 `json:"lost"`
 }
 
-func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key string) (d keyDifferences, err error) {
-	heard, err := f.store.Heartbeat(ctx, promotion.Heartbeat{})
+func (f *fleet) differencesOf(ctx context.Context, a *stages.Assessment, key string) (d keyDifferences, err error) {
+	heard, err := f.store.Heartbeat(ctx, stages.Heartbeat{})
 	if err != nil {
 		return d, err
 	}
 	now := heard.Now
 
 	// Evidence of before is of another comparison.
-	since := now.Add(-divergence.HoursPerDay * time.Hour)
+	since := now.Add(-evidence.HoursPerDay * time.Hour)
 	if since.Before(a.State.Since) {
 		since = a.State.Since
 	}
-	history, err := divergence.NewReader(f.ledger, a.State.LedgerID(a.Spec.Policy), since).History(ctx, now)
+	history, err := evidence.NewReader(f.ledger, a.State.LedgerID(a.Spec.Policy), since).History(ctx, now)
 	if err != nil {
 		return d, err
 	}
 	d.Counted = countsOf(history.Hours, key)
 
-	for kind, into := range map[divergence.KeyKind]**divergence.KeyCount{
-		divergence.KeysNewlyDenied: &d.NewlyDenied, divergence.KeysNewlyAllowed: &d.NewlyAllowed,
+	for kind, into := range map[evidence.KeyKind]**evidence.KeyCount{
+		evidence.KeysNewlyDenied: &d.NewlyDenied, evidence.KeysNewlyAllowed: &d.NewlyAllowed,
 	} {
 		top, err := f.ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind)
 		if err != nil {
 			return d, err
 		}
-		d.Masked = d.Masked || slices.ContainsFunc(top, func(k divergence.KeyCount) bool { return secretKey.MatchString(k.Key) })
-		if i := slices.IndexFunc(top, func(k divergence.KeyCount) bool { return k.Key == key }); i >= 0 {
+		d.Masked = d.Masked || slices.ContainsFunc(top, func(k evidence.KeyCount) bool { return secretKey.MatchString(k.Key) })
+		if i := slices.IndexFunc(top, func(k evidence.KeyCount) bool { return k.Key == key }); i >= 0 {
 			*into = &top[i]
 		}
 	}
@@ -67,8 +67,8 @@ func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key 
 }
 
 // countsOf returns the counts of a protected key; nil for another one. With a secret no key is found: the ledger has its HMAC.
-func countsOf(hours []divergence.Hour, key string) *keyCounts {
-	var sum divergence.ProtectedKeys
+func countsOf(hours []evidence.Hour, key string) *keyCounts {
+	var sum evidence.ProtectedKeys
 	for i := range hours {
 		sum.Join(hours[i].Protected)
 	}
@@ -77,7 +77,7 @@ func countsOf(hours []divergence.Hour, key string) *keyCounts {
 		return nil
 	}
 	n := found.Total()
-	return &keyCounts{n.Allowed() + n.Denied(), n.Allowed(), n[divergence.NewlyDenied]}
+	return &keyCounts{n.Allowed() + n.Denied(), n.Allowed(), n[evidence.NewlyDenied]}
 }
 
 func (d *keyDifferences) write(out io.Writer) {
@@ -88,7 +88,7 @@ func (d *keyDifferences) write(out io.Writer) {
 	}
 	for _, listed := range []struct {
 		what  string
-		count *divergence.KeyCount
+		count *evidence.KeyCount
 	}{{"newly denied", d.NewlyDenied}, {"newly allowed", d.NewlyAllowed}} {
 		if k := listed.count; k != nil {
 			parts = append(parts, fmt.Sprintf("%s %s since the evidence began, at most %s too high", listed.what,

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // flags are those of a command that changes a policy's stage.
@@ -47,18 +47,18 @@ type move struct {
 	// valid refuses flags of the move alone, before Redis is asked; nil if it has none.
 	valid func(*cli.Context) error
 	// check says what forbids the move; force may overrule it.
-	check func(*cli.Context, *promotion.Assessment) error
-	do    func(context.Context, *task) (promotion.State, error)
+	check func(*cli.Context, *stages.Assessment) error
+	do    func(context.Context, *task) (stages.State, error)
 	// effect names what else the move to a state does, "" if there is nothing to say; nil says nothing.
-	effect func(*promotion.Assessment, promotion.State) string
+	effect func(*stages.Assessment, stages.State) string
 }
 
 // task is an order with everything that it is carried out by.
 type task struct {
 	cli        *cli.Context // for the flags
 	fleet      *fleet
-	assessment *promotion.Assessment // of a move that ignores the evidence only what a glance has found
-	order      promotion.Order
+	assessment *stages.Assessment // of a move that ignores the evidence only what a glance has found
+	order      stages.Order
 	start      time.Time
 	wasAway    bool // Redis has not answered for some time
 }
@@ -122,8 +122,8 @@ func (m move) order(c *cli.Context, f *fleet, std streams) error {
 // mostReason bounds a reason in bytes: every instance reads it with its heartbeats.
 const mostReason = 1000
 
-func (m move) orderOf(c *cli.Context) (promotion.Order, error) {
-	o := promotion.Order{
+func (m move) orderOf(c *cli.Context) (stages.Order, error) {
+	o := stages.Order{
 		Actor:  actor(),
 		Reason: strings.TrimSpace(c.String("reason")),
 		DryRun: c.Bool("dry-run"),
@@ -139,7 +139,7 @@ func (m move) orderOf(c *cli.Context) (promotion.Order, error) {
 	}
 
 	if text := c.String("expect"); text != "" {
-		v, err := promotion.ParseVersion(text)
+		v, err := stages.ParseVersion(text)
 		if err != nil {
 			return o, usagef("status shows versions as TERM.SEQ", "--expect %s: want TERM.SEQ", text)
 		}
@@ -155,7 +155,7 @@ func (m move) carryOut(t *task, std streams) error {
 	}
 
 	// A warm rollback needs no warning. This one gives every client more than its limit for a while.
-	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
+	if next.Stage == stages.RolledBack && strings.HasPrefix(next.From, string(stages.Completed)) {
 		fmt.Fprintln(std.err, status.ColdRollback(t.assessment))
 	}
 	effect := ""
@@ -214,7 +214,7 @@ func (m move) confirmed(t *task, moves string, std streams) error {
 // plan returns the state that a task would lead to, unless something forbids it. A dry run comes
 // before the conditions: an impossible move is refused as such, and not as one that may be
 // possible later.
-func (m move) plan(t *task) (promotion.State, error) {
+func (m move) plan(t *task) (stages.State, error) {
 	dry := *t
 	dry.order.DryRun = true
 	next, err := m.do(t.cli.Context, &dry)
@@ -233,7 +233,7 @@ func (m move) plan(t *task) (promotion.State, error) {
 
 // noteEarlierMove says so, and returns true, if a state was reached by another order: an earlier one
 // had the same effect, and nothing was moved.
-func noteEarlierMove(t *task, s promotion.State, std streams) bool {
+func noteEarlierMove(t *task, s stages.State, std streams) bool {
 	if s.Actor == t.order.Actor && s.Reason == t.order.Reason {
 		return false
 	}
@@ -250,7 +250,7 @@ func noteEarlierMove(t *task, s promotion.State, std streams) bool {
 }
 
 // showPlan says what an order would do.
-func showPlan(t *task, next promotion.State, out io.Writer) error {
+func showPlan(t *task, next stages.State, out io.Writer) error {
 	plan := map[string]any{
 		"policy": t.policy(), "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent,
 		"hold": next.Hold, "term": next.Term, "seq": next.Seq, "fingerprint": next.Fingerprint, "generation": next.Generation,

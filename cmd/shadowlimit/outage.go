@@ -16,7 +16,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // What an operator reads first of a fleet that goes on by itself: of a Redis that is silent, and of one that refuses writes.
@@ -63,7 +63,7 @@ type outage struct {
 
 // tryOn repeats an order until Redis answers: one that fails over may answer soon. A rollback
 // whose answer was lost is stored already, and the second order finds it.
-func (o *outage) tryOn(ctx context.Context, t *task, do func() (promotion.State, error)) (promotion.State, error) {
+func (o *outage) tryOn(ctx context.Context, t *task, do func() (stages.State, error)) (stages.State, error) {
 	var last error
 	for {
 		s, err := do()
@@ -193,28 +193,28 @@ func unanswered(err error) bool {
 		kind, _, _ := strings.Cut(reply.Error(), " ")
 		return slices.Contains(notReady, kind)
 	}
-	return !errors.Is(err, promotion.ErrUnknownPolicy) && !errors.Is(err, promotion.ErrConflict)
+	return !errors.Is(err, stages.ErrUnknownPolicy) && !errors.Is(err, stages.ErrConflict)
 }
 
 // isRefusal reports whether Redis has answered that it will not do what it is asked, now or later, as to a wrong password.
 func isRefusal(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && !unanswered(err) && !errors.Is(err, promotion.ErrUnknownPolicy) && !errors.Is(err, promotion.ErrConflict)
+	return errors.As(err, &reply) && !unanswered(err) && !errors.Is(err, stages.ErrUnknownPolicy) && !errors.Is(err, stages.ErrConflict)
 }
 
 // sentStore notes whether Redis may have got a state to store although its answer did not come.
 type sentStore struct {
-	promotion.Store
+	stages.Store
 	sent *bool
 }
 
-// Put implements promotion.Store. An error of the dial and a reply say that nothing was stored.
-func (s *sentStore) Put(ctx context.Context, policy string, next promotion.State, only promotion.Condition) error {
+// Put implements stages.Store. An error of the dial and a reply say that nothing was stored.
+func (s *sentStore) Put(ctx context.Context, policy string, next stages.State, only stages.Condition) error {
 	err := s.Store.Put(ctx, policy, next, only)
 	var reply redis.Error
 	var dial *net.OpError
 	dialled := !errors.As(err, &dial) || dial.Op != "dial"
-	if err != nil && dialled && !errors.As(err, &reply) && !errors.Is(err, promotion.ErrConflict) {
+	if err != nil && dialled && !errors.As(err, &reply) && !errors.Is(err, stages.ErrConflict) {
 		*s.sent = true
 	}
 	return err

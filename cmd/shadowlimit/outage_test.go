@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // talk is a standard error that reports a text as soon as it is there.
@@ -41,10 +41,10 @@ func (w *talk) String() string {
 // promoteAll promotes the policy of an instance, which applies it.
 func promoteAll(t *testing.T, h *shadow.Harness) {
 	t.Helper()
-	full := promotion.Step{Stage: promotion.Promoted}
+	full := stages.Step{Stage: stages.Promoted}
 	err := h.Sync(t.Context())
 	if err == nil {
-		_, err = promotion.Advance(t.Context(), h.Stages(), "writes", full, promotion.Order{})
+		_, err = stages.Advance(t.Context(), h.Stages(), "writes", full, stages.Order{})
 	}
 	if err = errors.Join(err, h.Sync(t.Context())); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestRollbackWaitsForRedis(t *testing.T) {
 		t.Errorf("status %d, no %q:\n%s%s", code, missing, out, said)
 	}
 	history, err := h.Stages().History(t.Context(), "writes")
-	if last := history[len(history)-1]; err != nil || len(history) != 3 || last.Stage != promotion.RolledBack || last.Reason != "429s" {
+	if last := history[len(history)-1]; err != nil || len(history) != 3 || last.Stage != stages.RolledBack || last.Reason != "429s" {
 		t.Errorf("%v, %v", history, err)
 	}
 }
@@ -152,15 +152,15 @@ func TestOrderThatMayBeStoredIsNotDenied(t *testing.T) {
 	store := &sentStore{Store: brokenStore{}, sent: &sent}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := store.Put(ctx, "writes", promotion.State{}, promotion.Condition{}); err == nil || !sent {
+	if err := store.Put(ctx, "writes", stages.State{}, stages.Condition{}); err == nil || !sent {
 		t.Errorf("%v, sent %t", err, sent)
 	}
 }
 
 // brokenStore loses the answer of every write.
-type brokenStore struct{ promotion.Store }
+type brokenStore struct{ stages.Store }
 
-func (brokenStore) Put(context.Context, string, promotion.State, promotion.Condition) error {
+func (brokenStore) Put(context.Context, string, stages.State, stages.Condition) error {
 	return context.DeadlineExceeded
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // outcome is the report of the commands that change a stage.
@@ -32,9 +32,9 @@ type outcome struct {
 	Other   []string `json:"other"`   // live instances of another fingerprint
 	Seconds float64  `json:"seconds"`
 
-	state   promotion.State
+	state   stages.State
 	earlier bool // another order has led to the state, and this one has moved nothing
-	order   promotion.Order
+	order   stages.Order
 	start   time.Time
 	wasAway bool      // Redis has not answered for some time since the order was given
 	ordered time.Time // by the store's clock, no earlier than the order was given; zero before the first poll
@@ -50,14 +50,14 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
 
-	o.sort(nil, nil, promotion.Version{})
+	o.sort(nil, nil, stages.Version{})
 	told := false
 	for {
 		complete, err := o.poll(c.Context, f)
 		if complete && o.mayBeLate() && ctx.Err() == nil {
 			if !told {
 				fmt.Fprintf(std.err, "%s is stored, version %s; waiting up to %s for instances that could not report while Redis was away\n",
-					o.state.Describe(), o.state.Version, promotion.LiveFor)
+					o.state.Describe(), o.state.Version, stages.LiveFor)
 			}
 			complete, told = false, true
 		}
@@ -86,15 +86,15 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 // reports. To name them as lost would have an operator press red buttons in vain.
 func (o *outcome) mayBeLate() bool {
 	away := o.wasAway || len(o.Applied) == 0
-	return away && o.state.Stage == promotion.RolledBack && len(o.Silent) > 0 && o.asked.Sub(o.ordered) < promotion.LiveFor
+	return away && o.state.Stage == stages.RolledBack && len(o.Silent) > 0 && o.asked.Sub(o.ordered) < stages.LiveFor
 }
 
 // warnOfSilent names instances that may not know of a rollback.
 func (o *outcome) warnOfSilent(std streams) {
-	if len(o.Silent) > 0 && o.state.Stage == promotion.RolledBack {
+	if len(o.Silent) > 0 && o.state.Stage == stages.RolledBack {
 		fmt.Fprintf(std.err, "no report for over %s from %s, which have not left: if they still run, cut off from Redis, they may enforce "+
 			"the candidate; see status again, and end the process of each that is still silent, or press its red button if it has one\n",
-			promotion.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
+			stages.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
 	}
 }
 
@@ -139,8 +139,8 @@ func (o *outcome) ask(ctx context.Context, f *fleet) error {
 	}
 
 	// A failover may have lost a rollback before any instance heard of it. One who knows stores it again.
-	if o.state.Stage == promotion.RolledBack && o.state.Supersedes(stored[0]) {
-		if err := f.store.Put(ctx, o.Policy, o.state, promotion.Condition{}); err != nil && !errors.Is(err, promotion.ErrConflict) {
+	if o.state.Stage == stages.RolledBack && o.state.Supersedes(stored[0]) {
+		if err := f.store.Put(ctx, o.Policy, o.state, stages.Condition{}); err != nil && !errors.Is(err, stages.ErrConflict) {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (o *outcome) ask(ctx context.Context, f *fleet) error {
 
 // sort sorts the instances by whether they have applied the state. One that is ahead of the
 // store is going to restore the version that the store has lost: until then it counts as missing.
-func (o *outcome) sort(live, silent []promotion.Instance, stored promotion.Version) {
+func (o *outcome) sort(live, silent []stages.Instance, stored stages.Version) {
 	o.Applied, o.Missing, o.Silent, o.Other = []string{}, []string{}, []string{}, []string{}
 	for _, i := range live {
 		has := i.Policies[o.Policy]
@@ -227,7 +227,7 @@ func (o *outcome) writeText(out io.Writer) error {
 
 // lost returns the silent instances that a rollback must reach. Only there a silent instance may do harm.
 func (o *outcome) lost() []string {
-	if o.state.Stage != promotion.RolledBack {
+	if o.state.Stage != stages.RolledBack {
 		return nil
 	}
 	return o.Silent

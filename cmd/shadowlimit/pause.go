@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const pauseDescription = `Sets a policy on hold: nothing moves it forward until it is resumed. An automatic
@@ -16,11 +16,11 @@ Example, with the variables that "shadowlimit demo --serve" prints, after a resu
   shadowlimit pause per-client --reason "incident elsewhere"`
 
 func pauseCommand(std streams) *cli.Command {
-	m := move{do: func(ctx context.Context, t *task) (promotion.State, error) {
-		s, err := promotion.Pause(ctx, t.fleet.store, t.policy(), t.order)
+	m := move{do: func(ctx context.Context, t *task) (stages.State, error) {
+		s, err := stages.Pause(ctx, t.fleet.store, t.policy(), t.order)
 
 		// A policy on hold is as the operator wanted it, so the advice to resume first would mislead.
-		if errors.Is(err, promotion.ErrHold) {
+		if errors.Is(err, stages.ErrHold) {
 			err = statusError{exitNotMet, plainError{err}}
 		}
 		return s, err

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named. It is
@@ -41,7 +41,7 @@ func promoteCommand(std streams) *cli.Command {
 }
 
 // promoteCheck refuses a step with the conditions that are not met. A step that is named has conditions of its own.
-func promoteCheck(c *cli.Context, a *promotion.Assessment) error {
+func promoteCheck(c *cli.Context, a *stages.Assessment) error {
 	if step, _ := namedStep(c); step != nil {
 		a.For(*step)
 	}
@@ -64,7 +64,7 @@ func promoteValid(c *cli.Context) error {
 }
 
 // namedStep returns the step that the flags name, nil for the next one.
-func namedStep(c *cli.Context) (*promotion.Step, error) {
+func namedStep(c *cli.Context) (*stages.Step, error) {
 	to := c.String("to")
 	if c.Bool("full") {
 		if to != "" && to != "full" {
@@ -77,27 +77,27 @@ func namedStep(c *cli.Context) (*promotion.Step, error) {
 	case "":
 		return nil, nil
 	case "full":
-		return &promotion.Step{Stage: promotion.Promoted}, nil
+		return &stages.Step{Stage: stages.Promoted}, nil
 	}
 	percent, err := parsePercent(to)
 	if err != nil {
 		return nil, usagef("want a percentage such as 10%, or full", "--to %s: %v", to, err)
 	}
-	return &promotion.Step{Stage: promotion.Canary, Percent: percent}, nil
+	return &stages.Step{Stage: stages.Canary, Percent: percent}, nil
 }
 
-func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error) {
+func promoteStep(c *cli.Context, a *stages.Assessment) (stages.Step, error) {
 	step, err := namedStep(c)
 	if step == nil && err == nil {
 		return a.State.Next(a.Spec.Config.Canary)
 	}
 	if err != nil {
-		return promotion.Step{}, err
+		return stages.Step{}, err
 	}
 	return *step, nil
 }
 
-func promoteDo(ctx context.Context, t *task) (promotion.State, error) {
+func promoteDo(ctx context.Context, t *task) (stages.State, error) {
 	o, a := t.order, t.assessment
 	step, err := promoteStep(t.cli, a)
 	if err != nil {
@@ -114,5 +114,5 @@ func promoteDo(ctx context.Context, t *task) (promotion.State, error) {
 	if !t.forced() {
 		o.AsOf = a.Evidence.Now
 	}
-	return promotion.Advance(ctx, t.fleet.store, t.policy(), step, o)
+	return stages.Advance(ctx, t.fleet.store, t.policy(), step, o)
 }

@@ -17,12 +17,12 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const replayDescription = `Runs both limiters over past traffic, in virtual time, and reports what the
@@ -275,7 +275,7 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 // compare replays comparisons and adds them to a report. Policies charge independently, so each is
 // a replay of its own, with a pair of its own.
 func (r *replayer) compare(
-	ctx context.Context, list []comparison, open openPair, live []divergence.Span, report *replay.Report,
+	ctx context.Context, list []comparison, open openPair, live []evidence.Span, report *replay.Report,
 ) (err error) {
 	decisions, closeDecisions, err := createFile(r.decisionsFile)
 	if err != nil {
@@ -330,7 +330,7 @@ func (r *replayer) noteUncharged(c *comparison, requests int64) {
 func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
 		Policy: c.name, Sides: c.sides, Texts: c.texts,
-		Gate: o.gate.Or(c.rules.Config), Steps: promotion.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
+		Gate: o.gate.Or(c.rules.Config), Steps: stages.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
 		Levels: o.signal.levels(c),
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // losersFile gives each tenant a limit of its own by the candidate, so that what each loses is known. The crawler has less

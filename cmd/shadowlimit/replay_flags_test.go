@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // effects give each flag of replay a value that changes the result of replaying effectLog. The

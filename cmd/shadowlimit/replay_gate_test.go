@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/sample"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // midnight is when the made logs begin, in seconds.

@@ -11,8 +11,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // subject is what a replay compares: two limiters, or the policies of a file.
@@ -43,7 +43,7 @@ type comparison struct {
 	// limit is the candidate's for every request; nil: an expression says it.
 	limit  *algorithms.Limit
 	events *replay.Events
-	rules  promotion.Config // flags overrule what the gate judges by
+	rules  stages.Config // flags overrule what the gate judges by
 	// keyVaries reports that the key depends on the request. refusals are why no request is charged; nil: all are.
 	keyVaries bool
 	refusals  *refusals
@@ -156,7 +156,7 @@ func (s *sideSubject) reads() *requests { return s.requests }
 
 func (s *sideSubject) comparisons() []comparison {
 	return []comparison{{
-		name: "replay", sides: s.sides, limit: &s.sides[algorithms.Candidate].Limit, events: s.events, rules: promotion.Config{}.WithDefaults(),
+		name: "replay", sides: s.sides, limit: &s.sides[algorithms.Candidate].Limit, events: s.events, rules: stages.Config{}.WithDefaults(),
 		keyVaries: s.key == nil || len(s.key.Inputs()) > 0,
 	}}
 }

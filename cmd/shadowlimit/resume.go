@@ -5,7 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const resumeDescription = `Ends a hold. After a rollback the policy returns to shadow and its evidence starts
@@ -16,8 +16,8 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit resume per-client --reason "incident over"                    # after a pause`
 
 func resumeCommand(std streams) *cli.Command {
-	m := move{do: func(ctx context.Context, t *task) (promotion.State, error) {
-		return promotion.Resume(ctx, t.fleet.store, t.policy(), t.order)
+	m := move{do: func(ctx context.Context, t *task) (stages.State, error) {
+		return stages.Resume(ctx, t.fleet.store, t.policy(), t.order)
 	}}
 
 	return &cli.Command{

@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and sets it
@@ -34,7 +34,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
       --wait --timeout 1h   # through an outage of Redis`
 
 func rollbackCommand(std streams) *cli.Command {
-	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std), effect: func(a *promotion.Assessment, _ promotion.State) string {
+	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std), effect: func(a *stages.Assessment, _ stages.State) string {
 		return status.StoreUnreachable(a)
 	}}
 	return &cli.Command{
@@ -61,8 +61,8 @@ func (m move) rollback(std streams) cli.ActionFunc {
 	})
 }
 
-func rollbackDo(std streams) func(context.Context, *task) (promotion.State, error) {
-	return func(ctx context.Context, t *task) (promotion.State, error) {
+func rollbackDo(std streams) func(context.Context, *task) (stages.State, error) {
+	return func(ctx context.Context, t *task) (stages.State, error) {
 		// A dry run comes before the order, in the same time. Where it has used all of that,
 		// the order still gets one try.
 		until := t.start.Add(t.cli.Duration("timeout"))
@@ -73,8 +73,8 @@ func rollbackDo(std streams) func(context.Context, *task) (promotion.State, erro
 		defer cancel()
 
 		o := &outage{policy: t.policy(), until: until, std: std}
-		s, err := o.tryOn(ctx, t, func() (promotion.State, error) {
-			return promotion.Rollback(ctx, &sentStore{Store: t.fleet.store, sent: &o.sent}, t.policy(), t.order)
+		s, err := o.tryOn(ctx, t, func() (stages.State, error) {
+			return stages.Rollback(ctx, &sentStore{Store: t.fleet.store, sent: &o.sent}, t.policy(), t.order)
 		})
 		t.wasAway = t.wasAway || !o.began.IsZero()
 		return s, t.fleet.unknown(ctx, t.policy(), err)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const statusDescription = `Shows a line for each policy: its stage, the verdict for its next step, how many of its
@@ -59,7 +59,7 @@ func (f *fleet) report(ctx context.Context, names ...string) (status.Report, err
 
 // tryWrite notes in assessments that the service's Redis refuses writes. It answers every question of this command then, while
 // no limit works and no instance can say so.
-func (f *fleet) tryWrite(ctx context.Context, list []promotion.Assessment) {
+func (f *fleet) tryWrite(ctx context.Context, list []stages.Assessment) {
 	err := f.store.TryWrite(ctx)
 	if !status.RefusesWrites(err) {
 		return

@@ -13,9 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const topDescription = `Shows the keys that the candidate would newly deny most, on all instances, since the
@@ -49,9 +49,9 @@ func topCommand(std streams) *cli.Command {
 
 // topReport is the contract of top -o json.
 type topReport struct {
-	Policy   string                `json:"policy"`
-	Keys     []divergence.KeyCount `json:"keys"`
-	Distinct int64                 `json:"distinct"`
+	Policy   string              `json:"policy"`
+	Keys     []evidence.KeyCount `json:"keys"`
+	Distinct int64               `json:"distinct"`
 	// Share is about the first key's share of everything that was counted: its count is older by up to
 	// five minutes than the sum. It is nil if nothing was counted.
 	Share *float64 `json:"share"`
@@ -91,11 +91,11 @@ var topWriters = map[format]func(io.Writer, *topReport) error{
 }
 
 // top gathers the frequent keys: newly denied, or with --denied, denied by the authoritative.
-func (f *fleet) top(c *cli.Context, a *promotion.Assessment) (*topReport, error) {
+func (f *fleet) top(c *cli.Context, a *stages.Assessment) (*topReport, error) {
 	total := a.Evidence.History.Total()
-	kind, side, harm, all := divergence.KeysNewlyDenied, algorithms.Candidate, "newly denied", total[divergence.NewlyDenied]
+	kind, side, harm, all := evidence.KeysNewlyDenied, algorithms.Candidate, "newly denied", total[evidence.NewlyDenied]
 	if c.Bool("denied") {
-		kind, side, harm, all = divergence.KeysDenied, algorithms.Authoritative, "denied by the authoritative", total.AuthoritativeDenies()
+		kind, side, harm, all = evidence.KeysDenied, algorithms.Authoritative, "denied by the authoritative", total.AuthoritativeDenies()
 	}
 
 	keys, err := f.ledger.Top(c.Context, a.State.LedgerID(a.Spec.Policy), kind)

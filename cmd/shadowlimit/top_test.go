@@ -6,8 +6,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 func TestTop(t *testing.T) {
@@ -83,7 +83,7 @@ func TestHostileKeysInCSV(t *testing.T) {
 	}
 	report := &topReport{}
 	for key := range keys {
-		report.Keys = append(report.Keys, divergence.KeyCount{Key: key})
+		report.Keys = append(report.Keys, evidence.KeyCount{Key: key})
 	}
 
 	var out strings.Builder

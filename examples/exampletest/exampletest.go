@@ -11,13 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // Service is a shadow.Harness or a shadow.Pair.
 type Service interface {
 	prometheus.Collector
-	Stages() promotion.Store
+	Stages() stages.Store
 	Sync(ctx context.Context) error
 	Close(ctx context.Context) error
 }
@@ -89,9 +89,9 @@ func Outcomes(t testing.TB, s Service, policy string) map[string]int {
 func Promote(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
-	order := promotion.Order{Actor: "test", Reason: "a drill"}
+	order := stages.Order{Actor: "test", Reason: "a drill"}
 
-	_, err := promotion.Advance(ctx, s.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, order)
+	_, err := stages.Advance(ctx, s.Stages(), policy, stages.Step{Stage: stages.Promoted}, order)
 	if err == nil {
 		err = s.Sync(ctx) // applies it now, which otherwise takes up to a second
 	}
@@ -104,9 +104,9 @@ func Promote(t testing.TB, s Service, policy string) {
 func Rollback(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
-	order := promotion.Order{Actor: "test", Reason: "the drill is over"}
+	order := stages.Order{Actor: "test", Reason: "the drill is over"}
 
-	_, err := promotion.Rollback(ctx, s.Stages(), policy, order)
+	_, err := stages.Rollback(ctx, s.Stages(), policy, order)
 	if err == nil {
 		err = s.Sync(ctx)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 const (
@@ -96,7 +96,7 @@ func (r *run) losing(id uint32) ClientLosing {
 	k := &r.keys[id]
 	one := ClientLosing{Key: r.events.keys[id], Allowed: k.allowed, Lost: k.newlyDenied, Share: k.loss()}
 
-	var most divergence.Cause
+	var most evidence.Cause
 	var sum int64
 	causes := r.causes.clients[id]
 	if causes == nil {
@@ -105,7 +105,7 @@ func (r *run) losing(id uint32) ClientLosing {
 	for cause, n := range causes {
 		sum += n
 		if n > causes[most] {
-			most = divergence.Cause(cause)
+			most = evidence.Cause(cause)
 		}
 	}
 	one.Cause, one.CauseShare = most.String(), float64(causes[most])/float64(sum)

@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Denials are what each side denies of the requests that were compared: before and after a promotion. A declared
@@ -34,7 +34,7 @@ type SideDenials struct {
 
 // KeyHarm is a key with its share of a harm, and what each side denies of all its requests.
 type KeyHarm struct {
-	divergence.KeyCount
+	evidence.KeyCount
 	Requests     int64 `json:"requests"`
 	DeniedBefore int64 `json:"denied_before"` // by the authoritative
 	DeniedAfter  int64 `json:"denied_after"`  // by the candidate
@@ -80,7 +80,7 @@ func (r *run) harmed(count func(*keyTally) int64) (list []KeyHarm) {
 	for id := range r.keys {
 		k := &r.keys[id]
 		if n := count(k); n > 0 {
-			list = append(list, KeyHarm{divergence.KeyCount{Key: r.events.keys[id], Count: n}, k.allowed + k.denied, k.denied, k.deniedAfter})
+			list = append(list, KeyHarm{evidence.KeyCount{Key: r.events.keys[id], Count: n}, k.allowed + k.denied, k.denied, k.deniedAfter})
 		}
 	}
 	slices.SortFunc(list, func(a, b KeyHarm) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
@@ -96,8 +96,8 @@ func (k *keyTally) losses() int64 { return k.newlyDenied }
 
 func (k *keyTally) gains() int64 { return k.newlyAllowed }
 
-func countsOf(list []KeyHarm) []divergence.KeyCount {
-	counts := make([]divergence.KeyCount, len(list))
+func countsOf(list []KeyHarm) []evidence.KeyCount {
+	counts := make([]evidence.KeyCount, len(list))
 	for i := range list {
 		counts[i] = list[i].KeyCount
 	}

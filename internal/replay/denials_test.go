@@ -13,9 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // replayed replays events between two limits of a fixed window and of another algorithm, an hour long.
@@ -55,7 +55,7 @@ func TestReplayCountsDenialsBeforeAndAfter(t *testing.T) {
 		t.Errorf("%+v, want %+v", p.Denied, want)
 	}
 
-	worst := replay.KeyHarm{KeyCount: divergence.KeyCount{Key: "a", Count: 3}, Requests: 10, DeniedBefore: 4, DeniedAfter: 7}
+	worst := replay.KeyHarm{KeyCount: evidence.KeyCount{Key: "a", Count: 3}, Requests: 10, DeniedBefore: 4, DeniedAfter: 7}
 	if len(p.TopNewlyDenied) != 2 || p.TopNewlyDenied[0] != worst {
 		t.Errorf("%+v, want first %+v", p.TopNewlyDenied, worst)
 	}
@@ -69,14 +69,14 @@ func TestReplayNamesTheCause(t *testing.T) {
 	for _, one := range []struct {
 		name     string
 		from, to algorithms.Side
-		cause    divergence.Cause
+		cause    evidence.Cause
 	}{
 		{"half the limit",
-			sideOf(algorithms.FixedWindow{}, 20, 0), sideOf(algorithms.FixedWindow{}, 10, 0), divergence.LimitValue},
+			sideOf(algorithms.FixedWindow{}, 20, 0), sideOf(algorithms.FixedWindow{}, 10, 0), evidence.LimitValue},
 		{"a small burst",
-			sideOf(algorithms.FixedWindow{}, 20, 0), sideOf(algorithms.TokenBucket{}, 20, 4), divergence.BurstShape},
+			sideOf(algorithms.FixedWindow{}, 20, 0), sideOf(algorithms.TokenBucket{}, 20, 4), evidence.BurstShape},
 		{"a window that slides",
-			sideOf(algorithms.FixedWindow{}, 20, 0), sideOf(algorithms.SlidingWindowLog{}, 20, 0), divergence.WindowBoundary},
+			sideOf(algorithms.FixedWindow{}, 20, 0), sideOf(algorithms.SlidingWindowLog{}, 20, 0), evidence.WindowBoundary},
 	} {
 		// Bursts at the end of each second minute, and at the begin of the next.
 		var events replay.Events

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Agreement says how far the authoritative of a replay, the model, decides as the log says that the limiter of that day did,
@@ -30,9 +30,9 @@ type Agreement struct {
 	ModelAllows      int64    `json:"model_allows"`
 	ModelAllowsRatio *float64 `json:"model_allows_ratio"`
 	// Hours are the ones with the most requests in which the two differ, the keys the ones that have them.
-	Hours           []DifferingHour       `json:"hours"`
-	KeysModelDenied []divergence.KeyCount `json:"keys_model_denies"`
-	KeysModelAllows []divergence.KeyCount `json:"keys_model_allows"`
+	Hours           []DifferingHour     `json:"hours"`
+	KeysModelDenied []evidence.KeyCount `json:"keys_model_denies"`
+	KeysModelAllows []evidence.KeyCount `json:"keys_model_allows"`
 }
 
 // DifferingHour is an hour in which the model differs from the log.
@@ -49,34 +49,34 @@ const shownHours = 5
 // model counts how the authoritative differs from the log. Its outcomes have the log for their authoritative and
 // the model for their candidate.
 type model struct {
-	total divergence.Tally
-	hours map[int64]*divergence.Tally
+	total evidence.Tally
+	hours map[int64]*evidence.Tally
 	keys  map[uint32]*[2]int64 // that differ: denied by the model, allowed by it
 }
 
 // observe compares the answer of the authoritative with what the log says.
 func (r *run) observe(e event, o *algorithms.Observation) {
 	if r.model == nil {
-		r.model = &model{hours: map[int64]*divergence.Tally{}, keys: map[uint32]*[2]int64{}}
+		r.model = &model{hours: map[int64]*evidence.Tally{}, keys: map[uint32]*[2]int64{}}
 	}
 
 	var sides [2]algorithms.Observation
 	sides[0].Decision.Allowed = e.observed == ObservedAllowed
 	sides[1].Decision.Allowed = o.Decision.Allowed
-	outcome := divergence.Compare(&sides)
+	outcome := evidence.Compare(&sides)
 	r.model.total[outcome]++
 
 	hour := time.UnixMicro(e.at).Unix() / 3600
 	if r.model.hours[hour] == nil {
-		r.model.hours[hour] = &divergence.Tally{}
+		r.model.hours[hour] = &evidence.Tally{}
 	}
 	r.model.hours[hour][outcome]++
 
-	if outcome == divergence.NewlyDenied || outcome == divergence.NewlyAllowed {
+	if outcome == evidence.NewlyDenied || outcome == evidence.NewlyAllowed {
 		if r.model.keys[e.key] == nil {
 			r.model.keys[e.key] = &[2]int64{}
 		}
-		r.model.keys[e.key][outcome-divergence.NewlyDenied]++
+		r.model.keys[e.key][outcome-evidence.NewlyDenied]++
 	}
 }
 
@@ -89,9 +89,9 @@ func (r *run) agreement() *Agreement {
 	t := r.model.total
 	ratios := t.Ratios()
 	a := &Agreement{
-		Requests: t.Comparisons(), Unknown: r.total.Evaluations() - t.Comparisons(), Agree: t[divergence.AgreeAllow] + t[divergence.AgreeDeny],
-		ModelDenies: t[divergence.NewlyDenied], ModelDeniesRatio: ratios.NewlyDenied,
-		ModelAllows: t[divergence.NewlyAllowed], ModelAllowsRatio: ratios.NewlyAllowed,
+		Requests: t.Comparisons(), Unknown: r.total.Evaluations() - t.Comparisons(), Agree: t[evidence.AgreeAllow] + t[evidence.AgreeDeny],
+		ModelDenies: t[evidence.NewlyDenied], ModelDeniesRatio: ratios.NewlyDenied,
+		ModelAllows: t[evidence.NewlyAllowed], ModelAllowsRatio: ratios.NewlyAllowed,
 		Hours: r.model.worstHours(),
 	}
 	if a.Requests > 0 {
@@ -107,7 +107,7 @@ func (m *model) worstHours() []DifferingHour {
 	list := []DifferingHour{}
 	for _, hour := range slices.Sorted(maps.Keys(m.hours)) {
 		t := m.hours[hour]
-		if denies, allows := t[divergence.NewlyDenied], t[divergence.NewlyAllowed]; denies+allows > 0 {
+		if denies, allows := t[evidence.NewlyDenied], t[evidence.NewlyAllowed]; denies+allows > 0 {
 			list = append(list, DifferingHour{time.Unix(hour*3600, 0).UTC(), t.Comparisons(), denies, allows})
 		}
 	}
@@ -118,14 +118,14 @@ func (m *model) worstHours() []DifferingHour {
 }
 
 // worstKeys are the keys that differ most in one direction.
-func (r *run) worstKeys(direction int) []divergence.KeyCount {
-	all := []divergence.KeyCount{}
+func (r *run) worstKeys(direction int) []evidence.KeyCount {
+	all := []evidence.KeyCount{}
 	for key, counts := range r.model.keys {
 		if n := counts[direction]; n > 0 {
-			all = append(all, divergence.KeyCount{Key: r.events.keys[key], Count: n})
+			all = append(all, evidence.KeyCount{Key: r.events.keys[key], Count: n})
 		}
 	}
-	return divergence.MergeTop(status.TopKeys, all)
+	return evidence.MergeTop(status.TopKeys, all)
 }
 
 // mostModelAllows is how much of what the log denied a model may allow, where the policy has no threshold for that: of a limiter
@@ -173,7 +173,7 @@ func (a *Agreement) writeText(b *strings.Builder) {
 		fmt.Fprintf(b, "                 %s without an answer\n", humanize.Counted(a.Unknown, "request"))
 	}
 
-	direction := func(n int64, ratio *float64, text, of string, keys []divergence.KeyCount) {
+	direction := func(n int64, ratio *float64, text, of string, keys []evidence.KeyCount) {
 		if n == 0 {
 			return
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Law: the agreement counts the requests in which the log says what the authoritative decides, and each other one in its

@@ -6,9 +6,9 @@ import (
 	"html/template"
 	"io"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 //go:embed page.html
@@ -79,7 +79,7 @@ func (r *SweepReport) Drawn() status.Chart {
 		if c.Ratios.NewlyDenied == nil || c.Ratios.NewlyAllowed == nil {
 			continue
 		}
-		class := divergence.NewlyDenied.String()
+		class := evidence.NewlyDenied.String()
 		if c.Dominated {
 			class = "dominated"
 		}

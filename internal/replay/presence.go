@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Presence is when a log has lines. The zero value is a log without any.
@@ -24,12 +24,12 @@ func (p *Presence) Add(at int64) {
 	if p.lines == nil {
 		p.lines = map[int64]int64{}
 	}
-	p.lines[time.UnixMicro(at).Unix()/divergence.SecondsPerMinute]++
+	p.lines[time.UnixMicro(at).Unix()/evidence.SecondsPerMinute]++
 }
 
 const (
-	anHour = divergence.MinutesPerHour
-	aDay   = divergence.MinutesPerDay
+	anHour = evidence.MinutesPerHour
+	aDay   = evidence.MinutesPerDay
 	// fewLines is how many lines a day must have, as a share of those of the busiest day, to say anything about
 	// other days: a day of one stray line is no day on which the service was idle.
 	fewLines = 0.01
@@ -37,7 +37,7 @@ const (
 
 // Stretches are the live spans of a log, its holes, and the hours of the day in which it is idle.
 type Stretches struct {
-	Live, Holes []divergence.Span
+	Live, Holes []evidence.Span
 	Idle        [24]bool
 	early       int64 // lines before the year 2000
 }
@@ -54,7 +54,7 @@ func (p *Presence) Stretches() (s Stretches) {
 			s.Live[n-1].To = to
 			return
 		}
-		s.Live = append(s.Live, divergence.Span{From: from, To: to})
+		s.Live = append(s.Live, evidence.Span{From: from, To: to})
 	}
 
 	before := minutes[0]
@@ -63,7 +63,7 @@ func (p *Presence) Stretches() (s Stretches) {
 			s.early += p.lines[m]
 		}
 		if m-before-1 > anHour {
-			d.split(divergence.Span{From: before + 1, To: m}, &s, live)
+			d.split(evidence.Span{From: before + 1, To: m}, &s, live)
 		} else if m > before {
 			live(before+1, m)
 		}
@@ -74,7 +74,7 @@ func (p *Presence) Stretches() (s Stretches) {
 }
 
 // year2000 is in minutes since the Unix epoch: no older log is of a service, but of a clock that was not set.
-var year2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix() / divergence.SecondsPerMinute
+var year2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix() / evidence.SecondsPerMinute
 
 // days are the hours in which a log has lines, by day since the Unix epoch. Days with few lines are left out.
 type days struct {
@@ -102,7 +102,7 @@ func (p *Presence) days(minutes []int64) days {
 }
 
 // split divides a time without lines into live time, because the service is idle, and holes.
-func (d days) split(gap divergence.Span, s *Stretches, live func(from, to int64)) {
+func (d days) split(gap evidence.Span, s *Stretches, live func(from, to int64)) {
 	// A day and more is a hole whatever other days are like: it may be years after a stray line.
 	if gap.To-gap.From >= aDay {
 		s.hole(gap)
@@ -115,13 +115,13 @@ func (d days) split(gap divergence.Span, s *Stretches, live func(from, to int64)
 			s.Idle[from/anHour%24] = true
 			live(from, to)
 		} else {
-			s.hole(divergence.Span{From: from, To: to})
+			s.hole(evidence.Span{From: from, To: to})
 		}
 	}
 }
 
 // hole adds a hole, to the last one if they meet.
-func (s *Stretches) hole(h divergence.Span) {
+func (s *Stretches) hole(h evidence.Span) {
 	if n := len(s.Holes); n > 0 && s.Holes[n-1].To == h.From {
 		s.Holes[n-1].To = h.To
 		return

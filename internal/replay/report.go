@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Report is the result of a replay. Its JSON form is the command line's contract.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 )
 
 // Config names the two sides of a replay, their store, and the outputs.
@@ -32,7 +32,7 @@ type Config struct {
 	Steps []gate.Step
 	Dwell time.Duration
 	// Live are the spans in which the log has lines, as Presence has them; nil if the events are all of its lines.
-	Live []divergence.Span
+	Live []evidence.Span
 	// Levels are what held of the limits of adaptive sides, by role; nil for a side whose limit is always the whole.
 	Levels [2][]adaptive.Change
 	// Decisions, if set, receives a line of JSON per charge.
@@ -79,12 +79,12 @@ type run struct {
 	into      [][2]algorithms.Observation
 	decisions *bufio.Writer
 	lines     decisionLines
-	total     divergence.Tally
+	total     evidence.Tally
 	model     *model // compares the authoritative with the log; nil if the log does not say what the limiter did
 	keys      []keyTally
 	denied    []int64 // for each key that the authoritative denied, the minute of its first denial
-	minutes   []divergence.Minute
-	hours     []divergence.Hour                       // of the protected keys
+	minutes   []evidence.Minute
+	hours     []evidence.Hour                         // of the protected keys
 	causes    *causes                                 // of differences; nil if they are not asked for
 	never     [2]int64                                // denials by which a client waits in vain, by role
 	largest   int64                                   // cost
@@ -105,7 +105,7 @@ func newRun(events *Events, cfg Config) *run {
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys:   make([]keyTally, len(events.keys)),
-		causes: &causes{clients: map[uint32]*[len(divergence.AllCauses)]int64{}},
+		causes: &causes{clients: map[uint32]*[len(evidence.AllCauses)]int64{}},
 		first:  !cfg.Sides[algorithms.Authoritative].Present(),
 	}
 
@@ -214,7 +214,7 @@ func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation)
 
 // compare counts what the two sides decided. An event of cost 0 only looks, and is no comparison.
 func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observation) {
-	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
+	outcome := evidence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
 	r.noteNever(e.cost, o)
 
@@ -224,8 +224,8 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
-	r.countProtected(m.Unix/divergence.MinutesPerHour, r.events.keys[e.key], outcome)
-	if r.causes != nil && (outcome == divergence.NewlyDenied || outcome == divergence.NewlyAllowed) {
+	r.countProtected(m.Unix/evidence.MinutesPerHour, r.events.keys[e.key], outcome)
+	if r.causes != nil && (outcome == evidence.NewlyDenied || outcome == evidence.NewlyAllowed) {
 		r.causes.note(e.key, c, o, outcome)
 	}
 
@@ -236,35 +236,35 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 }
 
 // countProtected counts a comparison of a protected key, by the hour as instances do. Events come in order.
-func (r *run) countProtected(hour int64, key string, o divergence.Outcome) {
+func (r *run) countProtected(hour int64, key string, o evidence.Outcome) {
 	if !slices.Contains(r.cfg.Gate.Protect, key) {
 		return
 	}
 	if n := len(r.hours); n == 0 || r.hours[n-1].Unix != hour {
-		r.hours = append(r.hours, divergence.Hour{Unix: hour})
+		r.hours = append(r.hours, evidence.Hour{Unix: hour})
 	}
 	r.hours[len(r.hours)-1].CountProtected(key, algorithms.Authoritative, o)
 }
 
 // count reports whether the authoritative denied the key for the first time.
-func (k *keyTally) count(o divergence.Outcome) (first bool) {
+func (k *keyTally) count(o evidence.Outcome) (first bool) {
 	before := k.denied
 	switch o {
-	case divergence.AgreeAllow:
+	case evidence.AgreeAllow:
 		k.allowed++
-	case divergence.AgreeDeny:
+	case evidence.AgreeDeny:
 		k.denied++
 		k.deniedAfter++
-	case divergence.ExpectedDenied:
+	case evidence.ExpectedDenied:
 		k.allowed++
 		k.deniedAfter++
-	case divergence.ExpectedAllowed:
+	case evidence.ExpectedAllowed:
 		k.denied++
-	case divergence.NewlyDenied:
+	case evidence.NewlyDenied:
 		k.allowed++
 		k.newlyDenied++
 		k.deniedAfter++
-	case divergence.NewlyAllowed:
+	case evidence.NewlyAllowed:
 		k.denied++
 		k.newlyAllowed++
 	}
@@ -273,10 +273,10 @@ func (k *keyTally) count(o divergence.Outcome) (first bool) {
 }
 
 // minute returns the counts of an event's minute. Events come in order.
-func (r *run) minute(at int64) *divergence.Minute {
-	unix := time.UnixMicro(at).Unix() / divergence.SecondsPerMinute
+func (r *run) minute(at int64) *evidence.Minute {
+	unix := time.UnixMicro(at).Unix() / evidence.SecondsPerMinute
 	if n := len(r.minutes); n == 0 || r.minutes[n-1].Unix != unix {
-		r.minutes = append(r.minutes, divergence.Minute{Unix: unix})
+		r.minutes = append(r.minutes, evidence.Minute{Unix: unix})
 	}
 	return &r.minutes[len(r.minutes)-1]
 }
@@ -307,16 +307,16 @@ func (r *run) evidence() gate.Evidence {
 	}
 	if live := r.live(); len(live) > 0 {
 		first, last := live[0].From, live[len(live)-1].To
-		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix(last*divergence.SecondsPerMinute, 0)
-		e.History = divergence.History{Minutes: r.minutes, Live: live, Hours: r.hours}
+		e.Since, e.Now = time.Unix(first*evidence.SecondsPerMinute, 0), time.Unix(last*evidence.SecondsPerMinute, 0)
+		e.History = evidence.History{Minutes: r.minutes, Live: live, Hours: r.hours}
 	}
-	e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(r.denied)), r.denied
-	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))
+	e.History.Distinct[evidence.KeysDenied], e.Denied = int64(len(r.denied)), r.denied
+	e.History.Distinct[evidence.KeysSeen] = int64(len(r.events.keys))
 	return e
 }
 
 // live returns when the log has lines. Where it is not given, the events are all of its lines.
-func (r *run) live() []divergence.Span {
+func (r *run) live() []evidence.Span {
 	if r.cfg.Live != nil {
 		return r.cfg.Live
 	}

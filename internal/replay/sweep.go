@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // MostSwept is the largest number of candidates of a sweep.

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 func numbersOf(limit, burst int64, window time.Duration) (ns replay.Numbers) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // StoreFailure says what decides while the store of the enforced side does not answer, by the policy's on_store_failure;
@@ -13,11 +13,11 @@ func StoreFailure(rule string) string {
 	switch rule {
 	case "":
 		return ""
-	case promotion.FailLocal:
+	case stages.FailLocal:
 		return "local: each instance applies its share of the limit (on_store_failure)"
-	case promotion.FailAllow:
+	case stages.FailAllow:
 		return "allow: every request is allowed (on_store_failure)"
-	case promotion.FailDeny:
+	case stages.FailDeny:
 		return "deny: every request is denied (on_store_failure)"
 	}
 	return rule + " (on_store_failure)"
@@ -25,20 +25,20 @@ func StoreFailure(rule string) string {
 
 // StoreUnreachable says that a store does not answer, and what that means now or after a rollback; "" if the store of the side that
 // decides and that of the authoritative answer, as far as the live instances say. It needs no evidence.
-func StoreUnreachable(a *promotion.Assessment) string {
+func StoreUnreachable(a *stages.Assessment) string {
 	rule := a.Spec.OnStoreFailure
 	away, candidateAway := a.Away(), a.CandidateAway()
 
 	stage := a.State.Stage
 	switch {
-	case (stage == promotion.Completed || standsAlone(a)) && len(candidateAway) > 0:
+	case (stage == stages.Completed || standsAlone(a)) && len(candidateAway) > 0:
 		return awayFrom(a, algorithms.Candidate, candidateAway) + awayNow(rule)
 	case len(away) == 0:
 		return ""
 	}
 
 	// A stage that could not be read may be one whose candidate decides: a rollback must not end what still works.
-	if stage != promotion.Shadow && stage != promotion.RolledBack && len(candidateAway) == 0 {
+	if stage != stages.Shadow && stage != stages.RolledBack && len(candidateAway) == 0 {
 		return awayFrom(a, algorithms.Authoritative, away) + awayAfterRollback(rule)
 	}
 	return awayFrom(a, algorithms.Authoritative, away) + awayNow(rule)
@@ -46,7 +46,7 @@ func StoreUnreachable(a *promotion.Assessment) string {
 
 // FallbackActive says that the authoritative decides in the place of an enforced candidate whose store does not answer; "" if it
 // answers, or neither side does.
-func FallbackActive(a *promotion.Assessment) string {
+func FallbackActive(a *stages.Assessment) string {
 	away := a.CandidateAway()
 	if len(away) == 0 || len(a.Away()) > 0 || !exposed(a) || standsAlone(a) {
 		return ""
@@ -55,16 +55,16 @@ func FallbackActive(a *promotion.Assessment) string {
 }
 
 // exposed reports whether the candidate decides for some keys, and something else for others or after a rollback.
-func exposed(a *promotion.Assessment) bool {
-	return a.State.Stage == promotion.Canary || a.State.Stage == promotion.Promoted
+func exposed(a *stages.Assessment) bool {
+	return a.State.Stage == stages.Canary || a.State.Stage == stages.Promoted
 }
 
 // standsAlone reports whether an enforced candidate has no authoritative to stand in for it: it is a first limit.
-func standsAlone(a *promotion.Assessment) bool { return a.Spec.FirstLimit && exposed(a) }
+func standsAlone(a *stages.Assessment) bool { return a.Spec.FirstLimit && exposed(a) }
 
 // NoHeartbeats says that no instance has sent a heartbeat recently, although their Redis answers; "" if one has, or none is known. That
 // Redis may refuse their writes: then every limit fails, and nothing else in a report shows it.
-func NoHeartbeats(a *promotion.Assessment) string {
+func NoHeartbeats(a *stages.Assessment) string {
 	if len(a.Live) > 0 || len(a.Silent) == 0 {
 		return ""
 	}
@@ -87,16 +87,16 @@ func NoHeartbeats(a *promotion.Assessment) string {
 // meanwhile says what clients get from instances that can write nothing.
 func meanwhile(rule string) string {
 	switch rule {
-	case promotion.FailDeny:
+	case stages.FailDeny:
 		return "on_store_failure: deny denies every request now"
-	case promotion.FailAllow:
+	case stages.FailAllow:
 		return "on_store_failure: allow limits no request now"
 	}
 	return "each instance applies its share of the limit now"
 }
 
 // dataLost says that a store has lost what a side remembers; "" if a window has passed since.
-func dataLost(a *promotion.Assessment) string {
+func dataLost(a *stages.Assessment) string {
 	if a.LostUntil.IsZero() || !a.LostUntil.After(a.Looked()) {
 		return ""
 	}
@@ -104,7 +104,7 @@ func dataLost(a *promotion.Assessment) string {
 }
 
 // storeOf names the store of a side.
-func storeOf(a *promotion.Assessment, role algorithms.Role) string {
+func storeOf(a *stages.Assessment, role algorithms.Role) string {
 	if store := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role]; store != "" {
 		return "the store " + store + " of the " + role.String()
 	}
@@ -112,7 +112,7 @@ func storeOf(a *promotion.Assessment, role algorithms.Role) string {
 }
 
 // awayFrom says on how many instances a side's store does not answer.
-func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) string {
+func awayFrom(a *stages.Assessment, role algorithms.Role, away []string) string {
 	own := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role] == ""
 	if own && a.Refused != nil {
 		return storeOf(a, role) + " refuses writes (" + Reason(a.Refused) + ")"
@@ -126,7 +126,7 @@ func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) stri
 }
 
 // ColdRollback says what a rollback of a completed policy would do.
-func ColdRollback(a *promotion.Assessment) string {
+func ColdRollback(a *stages.Assessment) string {
 	if a.Spec.FirstLimit {
 		return "there is no authoritative: no request is limited after a rollback"
 	}
@@ -138,9 +138,9 @@ func ColdRollback(a *promotion.Assessment) string {
 
 	unknown := cold + "; its store " + a.Spec.Store + " is not asked either, so first see that it answers (redis-cli ping)"
 	switch a.Spec.OnStoreFailure {
-	case promotion.FailDeny:
+	case stages.FailDeny:
 		return unknown + ": if it does not, every request is denied after a rollback (on_store_failure: deny)"
-	case promotion.FailAllow:
+	case stages.FailAllow:
 		return unknown + ": if it does not, no request is limited after a rollback (on_store_failure: allow)"
 	}
 	return unknown
@@ -149,10 +149,10 @@ func ColdRollback(a *promotion.Assessment) string {
 // awayAfterRollback says what a rollback would do, to an authoritative whose store is away.
 func awayAfterRollback(rule string) string {
 	switch rule {
-	case promotion.FailDeny:
+	case stages.FailDeny:
 		return ", and on_store_failure is deny: do not roll back and press no button, because every request there would be " +
 			"denied; repair that store first"
-	case promotion.FailAllow:
+	case stages.FailAllow:
 		return ", and on_store_failure is allow: after a rollback no request there is limited; repair that store first, " +
 			"unless running without any limit is safer than the candidate"
 	}
@@ -162,9 +162,9 @@ func awayAfterRollback(rule string) string {
 // awayNow says what decides now, where no side that decides is left.
 func awayNow(rule string) string {
 	switch rule {
-	case promotion.FailDeny:
+	case stages.FailDeny:
 		return ", and on_store_failure is deny: every request there is denied now; repair that store"
-	case promotion.FailAllow:
+	case stages.FailAllow:
 		return ", and on_store_failure is allow: no request there is limited now; repair that store"
 	}
 	return "; each instance there applies its share of the limit now"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // LatelyFailed is for how long a request without an answer is shown on its instance. A store that refuses some commands alone
@@ -32,7 +32,7 @@ type Outlook struct {
 	Decides [2]bool      // by role: it decides requests; an enforced candidate has the authoritative to stand in for it
 	Sides   [2]Answering // by role
 	Reasons [2]string    // why, in plain words; "" if that is not known
-	// OnStoreFailure is the policy's, in the words of promotion.Spec.
+	// OnStoreFailure is the policy's, in the words of stages.Spec.
 	OnStoreFailure string
 	// Alone says why the instance divides no limit by the number of instances; "" if it does.
 	Alone string
@@ -101,13 +101,13 @@ func (o *Outlook) now(as Answering) string {
 
 	// Of a side that lapses only some requests are known to have fallen back.
 	clients := map[string]string{
-		promotion.FailDeny:  ", and on_store_failure is deny: every request is denied now",
-		promotion.FailAllow: ", and on_store_failure is allow: no request is limited now",
+		stages.FailDeny:  ", and on_store_failure is deny: every request is denied now",
+		stages.FailAllow: ", and on_store_failure is allow: no request is limited now",
 	}
 	if as == Lapsing {
 		clients = map[string]string{
-			promotion.FailDeny:  ", and on_store_failure is deny: each of them was denied",
-			promotion.FailAllow: ", and on_store_failure is allow: each of them was allowed",
+			stages.FailDeny:  ", and on_store_failure is deny: each of them was denied",
+			stages.FailAllow: ", and on_store_failure is allow: each of them was allowed",
 		}
 	}
 	return cmp.Or(clients[o.OnStoreFailure], share) + doctorNext

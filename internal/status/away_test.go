@@ -6,22 +6,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // own puts both sides into the service's own Redis, by a rule for failures.
-func own(a *promotion.Assessment, rule string) {
+func own(a *stages.Assessment, rule string) {
 	a.Spec.AsksStore, a.Spec.OnStoreFailure = [2]bool{true, true}, rule
 }
 
 // An instance sends heartbeats again before its limiter's breaker has closed. Until then its requests fall back, and the repair is not over.
 func TestOwnStoreIsUnreachableUntilTheLastBreakerCloses(t *testing.T) {
-	denies := func(a *promotion.Assessment) {
-		own(a, promotion.FailDeny)
+	denies := func(a *stages.Assessment) {
+		own(a, stages.FailDeny)
 		a.Live[0].OwnStoreUnreachable = true
 	}
-	a := assessed(promotion.Promoted, denies)
+	a := assessed(stages.Promoted, denies)
 	if p := reportOf(t, a); !matches(p.StoreUnreachable, "own Redis.*authoritative.* 1 of 1 .* 36 s.* deny: .*repair") || !p.Instances[0].OwnStoreUnreachable {
 		t.Error(p.StoreUnreachable)
 	}
@@ -31,7 +31,7 @@ func TestOwnStoreIsUnreachableUntilTheLastBreakerCloses(t *testing.T) {
 	}
 
 	// A custom limiter has no name of a store either, and is in none.
-	custom := assessed(promotion.Promoted, func(a *promotion.Assessment) {
+	custom := assessed(stages.Promoted, func(a *stages.Assessment) {
 		denies(a)
 		a.Spec.AsksStore = [2]bool{}
 	})
@@ -43,10 +43,10 @@ func TestOwnStoreIsUnreachableUntilTheLastBreakerCloses(t *testing.T) {
 // The authoritative answers for a candidate whose store is dead: the word enforced alone would tell a reader the opposite.
 func TestFallbackIsShown(t *testing.T) {
 	const want = "west.*candidate.* 1 of 1 .*authoritative"
-	for stage, want := range map[promotion.Stage]string{
-		promotion.Canary: want, promotion.Promoted: want, promotion.Shadow: "", promotion.Completed: "",
+	for stage, want := range map[stages.Stage]string{
+		stages.Canary: want, stages.Promoted: want, stages.Shadow: "", stages.Completed: "",
 	} {
-		a := assessed(stage, func(a *promotion.Assessment) {
+		a := assessed(stage, func(a *stages.Assessment) {
 			a.Spec.CandidateStore, a.Live[0].Failing = "west", []string{"west"}
 		})
 		if p := reportOf(t, a); !matches(p.FallbackActive, want) {
@@ -57,11 +57,11 @@ func TestFallbackIsShown(t *testing.T) {
 
 // Nothing stands in for a first limit: its policy's rule decides while its store is away, and nobody is harmed in shadow.
 func TestNothingStandsInForAFirstLimit(t *testing.T) {
-	for stage, want := range map[promotion.Stage]string{
-		promotion.Canary: "own Redis.*candidate.* deny", promotion.Promoted: "own Redis.*candidate.* deny", promotion.Shadow: "",
+	for stage, want := range map[stages.Stage]string{
+		stages.Canary: "own Redis.*candidate.* deny", stages.Promoted: "own Redis.*candidate.* deny", stages.Shadow: "",
 	} {
-		a := assessed(stage, func(a *promotion.Assessment) {
-			own(a, promotion.FailDeny)
+		a := assessed(stage, func(a *stages.Assessment) {
+			own(a, stages.FailDeny)
 			a.Spec.FirstLimit, a.Spec.AsksStore[0], a.Live[0].OwnStoreUnreachable = true, false, true
 		})
 		p := reportOf(t, a)
@@ -74,8 +74,8 @@ func TestNothingStandsInForAFirstLimit(t *testing.T) {
 // Where no instance sends heartbeats and Redis answers, the instances may have stopped, or every request is denied: the text is true of both.
 func TestNoHeartbeatsDoesNotComfort(t *testing.T) {
 	const of = "0 of 1 live: .* 25 s.*"
-	unheard := func(rule string, refused error) promotion.Assessment {
-		return assessed(promotion.Promoted, func(a *promotion.Assessment) {
+	unheard := func(rule string, refused error) stages.Assessment {
+		return assessed(stages.Promoted, func(a *stages.Assessment) {
 			own(a, rule)
 			a.Silent, a.Live, a.Refused = a.Live, nil, refused
 			a.Silent[0].At = a.Looked().Add(-25 * time.Second)
@@ -83,31 +83,31 @@ func TestNoHeartbeatsDoesNotComfort(t *testing.T) {
 	}
 
 	for rule, want := range map[string]string{
-		promotion.FailDeny: "deny denies every request", promotion.FailAllow: "allow limits no request", promotion.FailLocal: "its share of the limit",
+		stages.FailDeny: "deny denies every request", stages.FailAllow: "allow limits no request", stages.FailLocal: "its share of the limit",
 	} {
 		if p := reportOf(t, unheard(rule, nil)); !matches(p.NoHeartbeats, of+want) || p.StoreUnreachable != "" {
 			t.Errorf("%s: %s, %s; want %s", rule, p.NoHeartbeats, p.StoreUnreachable, want)
 		}
 	}
 
-	p := reportOf(t, unheard(promotion.FailDeny, reply("OOM command not allowed when used memory > 'maxmemory'.")))
+	p := reportOf(t, unheard(stages.FailDeny, reply("OOM command not allowed when used memory > 'maxmemory'.")))
 	if !matches(p.StoreUnreachable, "authoritative.*refuses writes.*OOM.* deny: .*repair") || !matches(p.NoHeartbeats, of+"OOM") {
 		t.Errorf("refused: %s\n%s", p.StoreUnreachable, p.NoHeartbeats)
 	}
-	if p := reportOf(t, assessed(promotion.Promoted, nil)); p.NoHeartbeats != "" {
+	if p := reportOf(t, assessed(stages.Promoted, nil)); p.NoHeartbeats != "" {
 		t.Errorf("with a live instance: %s", p.NoHeartbeats)
 	}
 }
 
 // An instance of another fingerprint enforces the authoritative of its own file, whatever the fleet's stage.
 func TestEnforcedNamesInstancesOfAnotherFingerprint(t *testing.T) {
-	for stage, want := range map[promotion.Stage]string{
-		promotion.Promoted: "^candidate .*authoritative on 1 instance", promotion.Shadow: "^authoritative$",
+	for stage, want := range map[stages.Stage]string{
+		stages.Promoted: "^candidate .*authoritative on 1 instance", stages.Shadow: "^authoritative$",
 	} {
-		a := assessed(stage, func(a *promotion.Assessment) {
+		a := assessed(stage, func(a *stages.Assessment) {
 			applied := a.Live[0].Policies["writes"]
 			applied.Fingerprint = "another"
-			a.Live = append(a.Live, promotion.Instance{ID: "odd", At: now, Policies: map[string]promotion.Applied{"writes": applied}})
+			a.Live = append(a.Live, stages.Instance{ID: "odd", At: now, Policies: map[string]stages.Applied{"writes": applied}})
 		})
 		p := reportOf(t, a)
 		if !matches(p.EnforcedText(), want) || strings.Contains(p.Enforced, " ") {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
 
 // chartHours is the number of hours that a line of WriteCharts shows.
@@ -24,7 +24,7 @@ func (p *Policy) WriteCharts(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s: the last %d hours; a full bar is the threshold, ! is at or over it, . is no data\n",
 		p.Name, len(points))
-	for _, r := range divergence.AllRatios {
+	for _, r := range evidence.AllRatios {
 		if p.Gate.Ratio(r).Threshold <= 0 {
 			continue
 		}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // A chart is drawn into a box of chartWidth by chartHeight, which the page stretches;
@@ -93,7 +93,7 @@ func (p *Policy) charts() []Chart {
 	}
 
 	span := spanOf(p.Series)
-	for _, r := range divergence.AllRatios {
+	for _, r := range evidence.AllRatios {
 		threshold := p.Gate.Ratio(r).Threshold
 		ratio := func(q *gate.Point) (float64, bool) {
 			if q.Ratios[r] == nil || threshold <= 0 {
@@ -173,7 +173,7 @@ func (s span) percent(at time.Time) float64 {
 
 // draw makes the path of a line, which is interrupted where there is no value. A point without neighbours is a dot.
 func (s span) draw(
-	r divergence.Ratio, points []gate.Point, scale scale, value func(*gate.Point) (float64, bool),
+	r evidence.Ratio, points []gate.Point, scale scale, value func(*gate.Point) (float64, bool),
 ) line {
 	var path, dots, cut strings.Builder
 	known := func(i int) bool {
@@ -252,7 +252,7 @@ func tickLabel(at time.Time) string {
 // describeRatios says in words what the chart of ratios shows, for screen readers.
 func (p *Policy) describeRatios() string {
 	var texts []string
-	for _, r := range divergence.AllRatios {
+	for _, r := range evidence.AllRatios {
 		threshold := p.Gate.Ratio(r).Threshold
 		if threshold <= 0 {
 			continue
@@ -288,7 +288,7 @@ func scoreText(score float64) string {
 func (p *Policy) describeScores() string {
 	var texts []string
 	last := p.Series[len(p.Series)-1]
-	for _, r := range divergence.AllRatios {
+	for _, r := range evidence.AllRatios {
 		if p.Gate.Ratio(r).Threshold <= 0 {
 			continue
 		}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 var began = time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
@@ -23,9 +23,9 @@ func drawn(parts ...float64) []Chart {
 		point := gate.Point{At: began.Add(time.Duration(i+1) * time.Hour)}
 		if part >= 0 {
 			v := part * 0.02
-			point.Ratios[divergence.OfAllows] = &v
+			point.Ratios[evidence.OfAllows] = &v
 		}
-		point.Scores[divergence.OfAllows] = 10 * part
+		point.Scores[evidence.OfAllows] = 10 * part
 		p.Series = append(p.Series, point)
 	}
 
@@ -46,7 +46,7 @@ func TestLines(t *testing.T) {
 	}
 
 	for _, tt := range tests {
-		got := drawn(tt.parts...)[0].Lines[divergence.OfAllows]
+		got := drawn(tt.parts...)[0].Lines[evidence.OfAllows]
 		if want := (line{"newly_denied", tt.path, tt.dots, tt.cut}); got != want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, want)
 		}
@@ -73,7 +73,7 @@ func TestMonthIsMergedHonestly(t *testing.T) {
 	parts[334] = -1
 
 	charts := drawn(parts...)
-	path := charts[0].Lines[divergence.OfAllows].Path
+	path := charts[0].Lines[evidence.OfAllows].Path
 	if n := strings.Count(path, "L") + 1; n > mostPoints || n < mostPoints/2 {
 		t.Errorf("%d points", n)
 	}
@@ -112,16 +112,16 @@ func TestTicks(t *testing.T) {
 
 func TestTrack(t *testing.T) {
 	tests := []struct {
-		stage   promotion.Stage
+		stage   stages.Stage
 		percent float64
 		want    string
 	}{
-		{promotion.Shadow, 0, "[shadow] canary 1 % canary 10 % promoted completed"},
-		{promotion.Canary, 10, "shadow+ canary 1 %+ [canary 10 %] promoted completed"},
-		{promotion.Canary, 5, "shadow+ canary 1 %+ [canary 5 %] canary 10 % promoted completed"},
-		{promotion.Promoted, 0, "shadow+ canary 1 %+ canary 10 %+ [promoted] completed"},
-		{promotion.Completed, 0, "shadow+ canary 1 %+ canary 10 %+ promoted+ [completed]"},
-		{promotion.RolledBack, 0, "shadow canary 1 % canary 10 % promoted completed [rolled back]"},
+		{stages.Shadow, 0, "[shadow] canary 1 % canary 10 % promoted completed"},
+		{stages.Canary, 10, "shadow+ canary 1 %+ [canary 10 %] promoted completed"},
+		{stages.Canary, 5, "shadow+ canary 1 %+ [canary 5 %] canary 10 % promoted completed"},
+		{stages.Promoted, 0, "shadow+ canary 1 %+ canary 10 %+ [promoted] completed"},
+		{stages.Completed, 0, "shadow+ canary 1 %+ canary 10 %+ promoted+ [completed]"},
+		{stages.RolledBack, 0, "shadow canary 1 % canary 10 % promoted completed [rolled back]"},
 	}
 
 	for _, tt := range tests {

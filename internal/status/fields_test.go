@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // shownElsewhere are the fields of a policy that a form of the report leaves out, with the reason.
@@ -141,8 +141,8 @@ func TestPeopleSeeEveryFieldOfAPolicy(t *testing.T) {
 	var p status.Policy
 	values := map[string]string{}
 	fillPolicy(t, reflect.ValueOf(&p).Elem(), values)
-	p.Stage, p.At = promotion.Canary, now // only a canary shows its percentage
-	values["Stage"] = string(promotion.Canary)
+	p.Stage, p.At = stages.Canary, now // only a canary shows its percentage
+	values["Stage"] = string(stages.Canary)
 	half := 0.5 // the numbers of harmed keys stand beside the ratios
 	p.Ratios.NewlyDenied, p.Ratios.NewlyAllowed = &half, &half
 
@@ -262,7 +262,7 @@ func change(t *testing.T, f reflect.Value) {
 
 // A field that is added to what instances announce of a policy is in the report of the policy.
 func TestEveryFieldOfASpecReachesTheReport(t *testing.T) {
-	here := func() promotion.Assessment {
+	here := func() stages.Assessment {
 		a := goldenAssessment()
 		a.Leader = "" // another instance's series are as they were published
 		return a
@@ -270,7 +270,7 @@ func TestEveryFieldOfASpecReachesTheReport(t *testing.T) {
 	before := reportOf(t, here())
 	known := map[string]bool{}
 
-	var spec promotion.Spec
+	var spec stages.Spec
 	eachField(reflect.ValueOf(&spec).Elem(), "", func(name string, _ reflect.Value) {
 		known[name] = true
 		changed := here()
@@ -283,16 +283,16 @@ func TestEveryFieldOfASpecReachesTheReport(t *testing.T) {
 		_, excepted := notReported[name]
 		switch reported := !reflect.DeepEqual(reportOf(t, changed), before); {
 		case !reported && !excepted:
-			t.Errorf("policyOf does not carry promotion.Spec.%s: set a field of status.Policy from it, "+
+			t.Errorf("policyOf does not carry stages.Spec.%s: set a field of status.Policy from it, "+
 				"or write the reason why not into notReported", name)
 		case reported && excepted:
-			t.Errorf("policyOf carries promotion.Spec.%s: remove its exception from notReported", name)
+			t.Errorf("policyOf carries stages.Spec.%s: remove its exception from notReported", name)
 		}
 	})
 
 	for name := range notReported {
 		if !known[name] {
-			t.Errorf("notReported names %s, which promotion.Spec does not have: remove it", name)
+			t.Errorf("notReported names %s, which stages.Spec does not have: remove it", name)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // Source is what a page shows.
@@ -44,14 +44,14 @@ type Here struct {
 
 // Enforcement says which side an instance enforces for a policy, and why where the stage does not say it.
 type Enforcement struct {
-	Policy        string          `json:"policy"`
-	Stage         promotion.Stage `json:"stage"` // "" if the instance knows none
-	Describe      string          `json:"-"`
-	Version       string          `json:"version"`
-	Enforced      string          `json:"enforced"`
-	Why           string          `json:"why,omitempty"`
-	Authoritative string          `json:"authoritative"`
-	Candidate     string          `json:"candidate"`
+	Policy        string       `json:"policy"`
+	Stage         stages.Stage `json:"stage"` // "" if the instance knows none
+	Describe      string       `json:"-"`
+	Version       string       `json:"version"`
+	Enforced      string       `json:"enforced"`
+	Why           string       `json:"why,omitempty"`
+	Authoritative string       `json:"authoritative"`
+	Candidate     string       `json:"candidate"`
 	// StoreFailure says what decides while the store of the enforced side does not answer.
 	StoreFailure string `json:"store_failure,omitempty"`
 	// StoreUnreachable says which of the sides that decide here does not answer, and what decides instead; "" if all answer.

@@ -7,7 +7,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // SideLevel is how much of an adaptive side's limit holds.
@@ -24,7 +24,7 @@ type SideLevel struct {
 }
 
 // addLevels adds the levels of adaptive sides: not nil, so an empty list is [] in JSON.
-func (p *Policy) addLevels(a *promotion.Assessment) {
+func (p *Policy) addLevels(a *stages.Assessment) {
 	p.Levels = []SideLevel{}
 	for role, rule := range []string{a.Spec.AuthoritativeRule, a.Spec.CandidateRule} {
 		if rule == "" {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // A reader sees how much of a limit holds, and whether that is decided by a signal.
@@ -25,7 +25,7 @@ func TestLevelText(t *testing.T) {
 		{"a", "a", map[string]adaptive.State{"a": {Less: 32, Seen: now}}, "^authoritative.* 50 % .*; candidate.* 50 % "},
 		{none, "b", map[string]adaptive.State{"a": {}}, "^candidate: no level"},
 	} {
-		p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
+		p := reportOf(t, assessed(stages.Shadow, func(a *stages.Assessment) {
 			a.Spec.AuthoritativeRule, a.Spec.CandidateRule, a.Levels = row.authoritative, row.candidate, row.levels
 		}))
 

@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // columns is the width of a terminal.
@@ -63,7 +63,7 @@ func (p *Policy) urgency() int {
 		return 4
 	case len(warnings) > 0:
 		return 3
-	case p.Stage == promotion.RolledBack:
+	case p.Stage == stages.RolledBack:
 		return 2
 	case p.Gate.Verdict == gate.Fail:
 		return 1

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // Step is one thing to do.
@@ -21,12 +21,12 @@ type Step struct {
 const withReason = " --reason WHY"
 
 // command returns a command line for the policy of an assessment.
-func command(a *promotion.Assessment, verb, flags string) string {
+func command(a *stages.Assessment, verb, flags string) string {
 	return "shadowlimit " + verb + " " + humanize.ShellWord(a.Spec.Policy) + flags
 }
 
 // next returns what an operator should do, the most urgent first. It is not nil: an empty list is [] in JSON.
-func next(a *promotion.Assessment) []Step {
+func next(a *stages.Assessment) []Step {
 	steps := append([]Step{}, answerAlarm(a)...)
 	switch {
 	case NoHeartbeats(a) != "":
@@ -59,7 +59,7 @@ func next(a *promotion.Assessment) []Step {
 }
 
 // answerAlarm returns what ends the harm of an enforced candidate, nil if it does none.
-func answerAlarm(a *promotion.Assessment) []Step {
+func answerAlarm(a *stages.Assessment) []Step {
 	if a.Alarm.Level == gate.Calm {
 		return nil
 	}
@@ -77,7 +77,7 @@ func answerAlarm(a *promotion.Assessment) []Step {
 
 // rollBack returns a rollback with its flags, behind the repair that must come before it: it must not turn the harm of some
 // clients into an outage of all.
-func rollBack(a *promotion.Assessment, text, flags string) []Step {
+func rollBack(a *stages.Assessment, text, flags string) []Step {
 	rollback := Step{text, command(a, "rollback", flags)}
 	repair := "first repair " + storeOf(a, algorithms.Authoritative) + ": until then a rollback would "
 	switch {
@@ -90,7 +90,7 @@ func rollBack(a *promotion.Assessment, text, flags string) []Step {
 }
 
 // endHold returns how a hold ends.
-func endHold(a *promotion.Assessment) Step {
+func endHold(a *stages.Assessment) Step {
 	if a.State.HeldForHealth {
 		return Step{"the hold ends by itself once the candidate has been well for an hour; to end it now", command(a, "resume", "")}
 	}
@@ -98,7 +98,7 @@ func endHold(a *promotion.Assessment) Step {
 }
 
 // awaitFingerprint returns what to do while instances serve another fingerprint than the stored one.
-func awaitFingerprint(a *promotion.Assessment) []Step {
+func awaitFingerprint(a *stages.Assessment) []Step {
 	other := "another fingerprint is served by " + firstOf(a.Evidence.OtherFingerprint)
 	if n := a.Next; n != nil {
 		when := "wait until " + instant(n.At)
@@ -132,13 +132,13 @@ func awaitFingerprint(a *promotion.Assessment) []Step {
 }
 
 // stageWith names the stage that the policy has when another fingerprint takes over.
-func stageWith(a *promotion.Assessment, fingerprint string) string {
+func stageWith(a *stages.Assessment, fingerprint string) string {
 	s := a.State.With(fingerprint, a.Looked())
 	return s.Describe()
 }
 
 // untried returns the instances that alone are left, have another fingerprint than the stored one and have decided no request.
-func untried(a *promotion.Assessment) (list []string) {
+func untried(a *stages.Assessment) (list []string) {
 	for _, i := range a.Live {
 		if !i.Idle || i.Policies[a.Spec.Policy].Fingerprint == a.State.Fingerprint {
 			return nil
@@ -149,23 +149,23 @@ func untried(a *promotion.Assessment) (list []string) {
 }
 
 // byVerdict reports whether the verdict decides what to do.
-func byVerdict(a *promotion.Assessment) bool {
-	return !a.State.Hold && a.State.Stage != promotion.RolledBack && a.State.Stage != promotion.Completed && a.State.Stage != promotion.Promoted
+func byVerdict(a *stages.Assessment) bool {
+	return !a.State.Hold && a.State.Stage != stages.RolledBack && a.State.Stage != stages.Completed && a.State.Stage != stages.Promoted
 }
 
 // stepsOfStage returns what to do in a stage that no verdict leaves.
-func stepsOfStage(a *promotion.Assessment) []Step {
+func stepsOfStage(a *stages.Assessment) []Step {
 	complete := command(a, "complete", withReason)
-	warmUntil := a.State.StageAt.Add(promotion.RollbackWindow)
+	warmUntil := a.State.StageAt.Add(stages.RollbackWindow)
 	switch {
-	case a.State.Stage == promotion.RolledBack:
+	case a.State.Stage == stages.RolledBack:
 		return []Step{
 			{"change a side and deploy it: it begins in shadow", ""},
 			{"or, if the candidate was not at fault, begin again", command(a, "resume", withReason)},
 		}
 	case a.State.Hold:
 		return []Step{endHold(a)}
-	case a.State.Stage == promotion.Completed:
+	case a.State.Stage == stages.Completed:
 		return []Step{{"make the candidate the authoritative in the policy file, and remove the old one", ""}}
 	case tooHigh(a) != "":
 		return append([]Step{{"is the difference wanted? " + tooHigh(a), ""}}, append(seeKeys(a), rollBack(a, "if not, roll back", withReason)...)...)
@@ -177,7 +177,7 @@ func stepsOfStage(a *promotion.Assessment) []Step {
 }
 
 // tooHigh names the ratio that is farthest above its threshold; "" if none is.
-func tooHigh(a *promotion.Assessment) string {
+func tooHigh(a *stages.Assessment) string {
 	r, ok := a.Gate.Worst()
 	if part := a.Gate.Ratio(r); ok && *part.Ratio >= part.Threshold {
 		return fmt.Sprintf("%s is %s, its threshold %s", r, humanize.Percent(*part.Ratio), humanize.Percent(part.Threshold))
@@ -186,9 +186,9 @@ func tooHigh(a *promotion.Assessment) string {
 }
 
 // stepsOfVerdict returns what to do by the verdict.
-func stepsOfVerdict(a *promotion.Assessment) []Step {
+func stepsOfVerdict(a *stages.Assessment) []Step {
 	switch {
-	case a.Gate.Verdict == gate.Fail && a.State.Stage == promotion.Canary:
+	case a.Gate.Verdict == gate.Fail && a.State.Stage == stages.Canary:
 		return append(rollBack(a, "end the canary: roll back", withReason), seeKeys(a)...)
 	case a.Gate.Verdict == gate.Fail:
 		return append([]Step{{"change the candidate, or raise the threshold if the difference is wanted", ""}}, seeKeys(a)...)
@@ -206,9 +206,9 @@ func stepsOfVerdict(a *promotion.Assessment) []Step {
 }
 
 // seeKeys offers the keys that differ, if any do.
-func seeKeys(a *promotion.Assessment) []Step {
+func seeKeys(a *stages.Assessment) []Step {
 	total := a.Evidence.History.Total()
-	if total[divergence.NewlyDenied]+total[divergence.NewlyAllowed] == 0 {
+	if total[evidence.NewlyDenied]+total[evidence.NewlyAllowed] == 0 {
 		return nil
 	}
 	return []Step{{"see which keys differ", command(a, "top", "")}}

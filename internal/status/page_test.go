@@ -20,10 +20,10 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // always returns a source that always reports these policies.
@@ -102,14 +102,14 @@ func difference(want, got []string) string {
 
 // goldenAssessment has everything that status says: an alarm, a hold, a gate with all its numbers, every outcome,
 // causes, and an instance with a note.
-func goldenAssessment() promotion.Assessment {
-	return assessed(promotion.Canary, func(a *promotion.Assessment) {
+func goldenAssessment() stages.Assessment {
+	return assessed(stages.Canary, func(a *stages.Assessment) {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now
 		a.State.Generation = 42
 		a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
 		a.Spec.First, a.Spec.Labels = true, map[string]string{"team": "payments"}
-		a.Spec.OnStoreFailure, a.Spec.Store, a.Live[0].Failing = promotion.FailDeny, "second", []string{"second"}
+		a.Spec.OnStoreFailure, a.Spec.Store, a.Live[0].Failing = stages.FailDeny, "second", []string{"second"}
 		a.Spec.AuthoritativeRule, a.Spec.CandidateRule = "slow", "full"
 		a.Levels = map[string]adaptive.State{
 			"slow": {Less: 24, At: now.Add(-time.Hour), Seen: now.Add(-2 * time.Minute)}, "full": {Seen: now},
@@ -129,8 +129,8 @@ func goldenAssessment() promotion.Assessment {
 		}
 		a.LostUntil = now.Add(time.Hour)
 		lower, upper := 0.0045, 0.0321
-		for r, score := range map[divergence.Ratio]float64{
-			divergence.OfComparisons: 18.5, divergence.OfAllows: 17.25, divergence.OfDenials: 20, divergence.ExtraLoad: 21.5,
+		for r, score := range map[evidence.Ratio]float64{
+			evidence.OfComparisons: 18.5, evidence.OfAllows: 17.25, evidence.OfDenials: 20, evidence.ExtraLoad: 21.5,
 		} {
 			*a.Gate.Ratio(r) = gate.RatioResult{
 				Ratio: &ratio, Threshold: 0.04 - 0.01*float64(r), Score: score, Regression: 7.25, LowerBound: &lower, UpperBound: &upper,
@@ -140,26 +140,26 @@ func goldenAssessment() promotion.Assessment {
 
 		a.Gate.Harm = gate.Alarm{Level: gate.RollBack, Reason: "a client", Health: true, Harm: 1}
 
-		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
-		hour.Causes.Denied[divergence.BurstShape] = 3
-		hour.Causes.Allowed[divergence.WindowBoundary] = 2
+		hour := evidence.Hour{Unix: now.Unix() / evidence.SecondsPerHour}
+		hour.Causes.Denied[evidence.BurstShape] = 3
+		hour.Causes.Allowed[evidence.WindowBoundary] = 2
 		hour.Skipped[algorithms.QueueFull] = 14
 		hour.Skipped[algorithms.StoreFailed] = 7
-		a.Evidence.History.Hours = []divergence.Hour{hour}
-		a.Evidence.History.Minutes = []divergence.Minute{{
-			Unix: now.Add(-time.Hour).Unix() / divergence.SecondsPerMinute,
-			Tally: divergence.Tally{
-				divergence.AgreeAllow: 98765, divergence.AgreeDeny: 5678, divergence.NewlyDenied: 1234, divergence.NewlyAllowed: 432,
-				divergence.CandidateError: 9, divergence.Inconclusive: 21,
-				divergence.ExpectedDenied: 56, divergence.ExpectedAllowed: 34,
+		a.Evidence.History.Hours = []evidence.Hour{hour}
+		a.Evidence.History.Minutes = []evidence.Minute{{
+			Unix: now.Add(-time.Hour).Unix() / evidence.SecondsPerMinute,
+			Tally: evidence.Tally{
+				evidence.AgreeAllow: 98765, evidence.AgreeDeny: 5678, evidence.NewlyDenied: 1234, evidence.NewlyAllowed: 432,
+				evidence.CandidateError: 9, evidence.Inconclusive: 21,
+				evidence.ExpectedDenied: 56, evidence.ExpectedAllowed: 34,
 			},
 		}}
-		a.Evidence.History.Distinct[divergence.KeysSeen] = 777
-		a.Evidence.History.Distinct[divergence.KeysNewlyDenied] = 66
-		a.Evidence.History.Distinct[divergence.KeysNewlyAllowed] = 5
+		a.Evidence.History.Distinct[evidence.KeysSeen] = 777
+		a.Evidence.History.Distinct[evidence.KeysNewlyDenied] = 66
+		a.Evidence.History.Distinct[evidence.KeysNewlyAllowed] = 5
 
 		a.Leader, a.LookedAt = "instance-j", now.Add(12*time.Second)
-		a.Details = &promotion.Details{Series: gate.Series(a.Spec.Config.Config, a.Evidence)}
+		a.Details = &stages.Details{Series: gate.Series(a.Spec.Config.Config, a.Evidence)}
 	})
 }
 
@@ -167,8 +167,8 @@ func goldenAssessment() promotion.Assessment {
 func goldenPolicy(t *testing.T) status.Policy {
 	t.Helper()
 	p := reportOf(t, goldenAssessment())
-	p.TopNewlyDenied = []divergence.KeyCount{{Key: "acme", Count: 617}}
-	p.TopNewlyAllowed = []divergence.KeyCount{{Key: "globex", Count: 216}}
+	p.TopNewlyDenied = []evidence.KeyCount{{Key: "acme", Count: 617}}
+	p.TopNewlyAllowed = []evidence.KeyCount{{Key: "globex", Count: 216}}
 
 	// No fleet has these beside STORE UNREACHABLE.
 	p.FallbackActive, p.NoHeartbeats = "the store west of the candidate", "0 of 3 live"
@@ -250,9 +250,9 @@ func TestWordsOfThePageAreInTheGlossary(t *testing.T) {
 }
 
 func TestPagePutsAlarmsFirst(t *testing.T) {
-	calm := reportOf(t, assessed(promotion.Shadow, nil))
-	back := reportOf(t, assessed(promotion.RolledBack, nil))
-	loud := reportOf(t, assessed(promotion.Canary, nil))
+	calm := reportOf(t, assessed(stages.Shadow, nil))
+	back := reportOf(t, assessed(stages.RolledBack, nil))
+	loud := reportOf(t, assessed(stages.Canary, nil))
 	calm.Name, back.Name, loud.Name = "calm", "back", "loud"
 	loud.Alarm = "overload"
 
@@ -273,7 +273,7 @@ func TestPagePutsAlarmsFirst(t *testing.T) {
 func TestPageEscapes(t *testing.T) {
 	const script, controls = `"><script>alert(1)</script>`, "a\x00\x1b[2J\u202eb\nc"
 	long := strings.Repeat("k", 299) + "<"
-	p := reportOf(t, assessed(promotion.RolledBack, func(a *promotion.Assessment) {
+	p := reportOf(t, assessed(stages.RolledBack, func(a *stages.Assessment) {
 		a.State.Actor = script + controls
 		a.State.Reason = script
 		a.Live[0].ID = script
@@ -284,7 +284,7 @@ func TestPageEscapes(t *testing.T) {
 	}))
 	p.Alarm = script
 	for _, key := range []string{script, controls, long, "' onload=alert(1) x='", "javascript:alert(1)", "\xff\xfe"} {
-		p.TopNewlyDenied = append(p.TopNewlyDenied, divergence.KeyCount{Key: key, Count: 1})
+		p.TopNewlyDenied = append(p.TopNewlyDenied, evidence.KeyCount{Key: key, Count: 1})
 	}
 	p.TopNewlyAllowed, p.NewlyDenied, p.NewlyAllowed = p.TopNewlyDenied, 6, 6
 
@@ -300,7 +300,7 @@ func TestPageEscapes(t *testing.T) {
 }
 
 func TestPageBoundsInstances(t *testing.T) {
-	p := reportOf(t, assessed(promotion.Canary, nil))
+	p := reportOf(t, assessed(stages.Canary, nil))
 	for n := range 40 {
 		i := p.Instances[0]
 		i.ID, i.RedButton = fmt.Sprint("instance-", n), n == 39
@@ -369,7 +369,7 @@ func TestPageHeaders(t *testing.T) {
 }
 
 func TestPageIsOnlyRead(t *testing.T) {
-	page := status.Page(always(reportOf(t, assessed(promotion.Shadow, nil))))
+	page := status.Page(always(reportOf(t, assessed(stages.Shadow, nil))))
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, "BREW"} {
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequest(method, "/status", nil))
@@ -386,7 +386,7 @@ func TestPageIsOnlyRead(t *testing.T) {
 }
 
 func TestPageAsJSON(t *testing.T) {
-	want := status.Report{Name: "shop", Policies: []status.Policy{reportOf(t, assessed(promotion.Shadow, nil))}}
+	want := status.Report{Name: "shop", Policies: []status.Policy{reportOf(t, assessed(stages.Shadow, nil))}}
 	page := status.Page(always(want.Policies...))
 	tests := []struct {
 		target, accept string

@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 	"html/template"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 )
 
 //go:embed parts.html
@@ -37,7 +37,7 @@ func Template(text string) *template.Template {
 
 // RatioRows are the rows of the part ratios.
 func RatioRows(g *gate.Result) (rows []ratioView) {
-	for _, r := range divergence.AllRatios {
+	for _, r := range evidence.AllRatios {
 		rows = append(rows, ratioViewOf(r, g))
 	}
 	return rows

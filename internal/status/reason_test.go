@@ -33,7 +33,7 @@ func TestReasonNamesNoServer(t *testing.T) {
 		{nil, "", false},
 		{reply("OOM command not allowed when used memory > 'maxmemory'."), oom, true},
 		{reply("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed"), oom, true},
-		{errors.Join(nil, fmt.Errorf("promotion: heartbeat: %w", reply("READONLY You can't write against a read only replica."))),
+		{errors.Join(nil, fmt.Errorf("stages: heartbeat: %w", reply("READONLY You can't write against a read only replica."))),
 			"^READONLY: ", true},
 		{reply("NOPERM this user has no permissions"), "^NOPERM: ", true},
 

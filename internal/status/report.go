@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // Report is the state of all policies of a service. Its JSON form is the command line's contract.
@@ -22,18 +22,18 @@ type Report struct {
 
 // Policy is the state of one policy.
 type Policy struct {
-	Name          string          `json:"name"`
-	Stage         promotion.Stage `json:"stage"`
-	Percent       float64         `json:"percent"`
-	Hold          bool            `json:"hold"`
-	Term          int64           `json:"term"`
-	Seq           int64           `json:"seq"`
-	Fingerprint   string          `json:"fingerprint"`
-	Generation    int64           `json:"generation"` // of the policy file; 0 if it has none
-	Enforced      string          `json:"enforced"`
-	Authoritative string          `json:"authoritative"`
-	Candidate     string          `json:"candidate"`
-	Mode          string          `json:"mode"`
+	Name          string       `json:"name"`
+	Stage         stages.Stage `json:"stage"`
+	Percent       float64      `json:"percent"`
+	Hold          bool         `json:"hold"`
+	Term          int64        `json:"term"`
+	Seq           int64        `json:"seq"`
+	Fingerprint   string       `json:"fingerprint"`
+	Generation    int64        `json:"generation"` // of the policy file; 0 if it has none
+	Enforced      string       `json:"enforced"`
+	Authoritative string       `json:"authoritative"`
+	Candidate     string       `json:"candidate"`
+	Mode          string       `json:"mode"`
 	// Labels are those of the policy file, by name; empty without any.
 	Labels map[string]string `json:"labels"`
 	// StoreFailure says what decides while the store of the enforced side does not answer; "" if no instance has said so.
@@ -101,7 +101,7 @@ type Instance struct {
 }
 
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
-func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promotion.Assessment) (Report, error) {
+func Of(ctx context.Context, name string, ledger evidence.Ledger, list []stages.Assessment) (Report, error) {
 	report := WithoutKeys(name, list)
 
 	for i := range report.Policies {
@@ -123,17 +123,17 @@ func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promo
 }
 
 // DetailsOf returns the details of an assessment that was made here.
-func DetailsOf(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment) (promotion.Details, error) {
+func DetailsOf(ctx context.Context, ledger evidence.Ledger, a *stages.Assessment) (stages.Details, error) {
 	d, err := topOf(ctx, ledger, a)
 	d.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
 	return d, err
 }
 
 // topOf reads the most frequent keys from the ledger.
-func topOf(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment) (d promotion.Details, err error) {
-	for kind, into := range map[divergence.KeyKind]*[]divergence.KeyCount{
-		divergence.KeysNewlyDenied:  &d.TopNewlyDenied,
-		divergence.KeysNewlyAllowed: &d.TopNewlyAllowed,
+func topOf(ctx context.Context, ledger evidence.Ledger, a *stages.Assessment) (d stages.Details, err error) {
+	for kind, into := range map[evidence.KeyKind]*[]evidence.KeyCount{
+		evidence.KeysNewlyDenied:  &d.TopNewlyDenied,
+		evidence.KeysNewlyAllowed: &d.TopNewlyAllowed,
 	} {
 		top, err := ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind)
 		if err != nil {
@@ -145,7 +145,7 @@ func topOf(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessmen
 }
 
 // WithoutKeys makes a report of assessments alone, which needs no ledger. It has no most frequent keys.
-func WithoutKeys(name string, list []promotion.Assessment) Report {
+func WithoutKeys(name string, list []stages.Assessment) Report {
 	report := Report{Name: name, Policies: []Policy{}} // not nil: an empty list is [] in JSON
 	for i := range list {
 		report.Policies = append(report.Policies, policyOf(&list[i]))
@@ -153,7 +153,7 @@ func WithoutKeys(name string, list []promotion.Assessment) Report {
 	return report
 }
 
-func policyOf(a *promotion.Assessment) Policy {
+func policyOf(a *stages.Assessment) Policy {
 	s := a.State
 	history := &a.Evidence.History
 	p := Policy{
@@ -198,9 +198,9 @@ func policyOf(a *promotion.Assessment) Policy {
 		p.Ratios.ExtraLoad = nil
 	}
 	distinct := history.Distinct
-	p.Keys = distinct[divergence.KeysSeen]
-	p.KeysNewlyDenied = distinct[divergence.KeysNewlyDenied]
-	p.KeysNewlyAllowed = distinct[divergence.KeysNewlyAllowed]
+	p.Keys = distinct[evidence.KeysSeen]
+	p.KeysNewlyDenied = distinct[evidence.KeysNewlyDenied]
+	p.KeysNewlyAllowed = distinct[evidence.KeysNewlyAllowed]
 
 	p.addSeries(a)
 	p.addLevels(a)
@@ -210,7 +210,7 @@ func policyOf(a *promotion.Assessment) Policy {
 }
 
 // labelsOf returns the labels, which are {} in JSON without any.
-func labelsOf(s *promotion.Spec) map[string]string {
+func labelsOf(s *stages.Spec) map[string]string {
 	if s.Labels == nil {
 		return map[string]string{}
 	}
@@ -227,7 +227,7 @@ func (p *Policy) LabelText() string {
 }
 
 // modeOf returns the mode of a policy's promotion, as policy files have it.
-func modeOf(a *promotion.Assessment) string {
+func modeOf(a *stages.Assessment) string {
 	if a.Spec.Config.Automatic {
 		return "automatic"
 	}
@@ -235,7 +235,7 @@ func modeOf(a *promotion.Assessment) string {
 }
 
 // addSeries adds the ratios over time. A leader has published them.
-func (p *Policy) addSeries(a *promotion.Assessment) {
+func (p *Policy) addSeries(a *stages.Assessment) {
 	switch {
 	case a.Leader == "":
 		p.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
@@ -245,7 +245,7 @@ func (p *Policy) addSeries(a *promotion.Assessment) {
 }
 
 // addCauses adds why the sides differ.
-func (p *Policy) addCauses(history *divergence.History) {
+func (p *Policy) addCauses(history *evidence.History) {
 	causes := history.Causes()
 	p.CausesNewlyDenied = CausesOf(causes.Denied[:])
 	p.CausesNewlyAllowed = CausesOf(causes.Allowed[:])
@@ -253,7 +253,7 @@ func (p *Policy) addCauses(history *divergence.History) {
 }
 
 // addInstances adds the instances as they were last looked at, which may be later than the policy was judged.
-func (p *Policy) addInstances(a *promotion.Assessment) {
+func (p *Policy) addInstances(a *stages.Assessment) {
 	looked := a.Looked()
 	p.JudgedAge = looked.Sub(a.Evidence.Now).Seconds()
 
@@ -266,7 +266,7 @@ func (p *Policy) addInstances(a *promotion.Assessment) {
 			Applied:     applied.Version.String(),
 			AgeSeconds:  age.Seconds(),
 			Fingerprint: applied.Fingerprint,
-			Live:        age.Abs() <= promotion.LiveFor,
+			Live:        age.Abs() <= stages.LiveFor,
 			Idle:        i.Idle,
 			RedButton:   i.RedButton,
 			Failing:     i.Failing,
@@ -281,7 +281,7 @@ func CausesOf(counts []int64) []Cause {
 	list := []Cause{}
 	for i, n := range counts {
 		if n > 0 {
-			list = append(list, Cause{divergence.Cause(i).String(), n})
+			list = append(list, Cause{evidence.Cause(i).String(), n})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Cause) int { return cmp.Compare(b.Count, a.Count) })
@@ -291,21 +291,21 @@ func CausesOf(counts []int64) []Cause {
 
 // Describe writes the stage for people: canary 10 % (hold).
 func (p *Policy) Describe() string {
-	return promotion.State{Stage: p.Stage, Percent: p.Percent, Hold: p.Hold}.Describe()
+	return stages.State{Stage: p.Stage, Percent: p.Percent, Hold: p.Hold}.Describe()
 }
 
 // Ended reports whether the migration is over, so that no verdict is waited for.
 func (p *Policy) Ended() bool {
-	return p.Stage == promotion.Completed || p.Stage == promotion.RolledBack
+	return p.Stage == stages.Completed || p.Stage == stages.RolledBack
 }
 
 // Version is TERM.SEQ.
-func (p *Policy) Version() string { return promotion.Version{Term: p.Term, Seq: p.Seq}.String() }
+func (p *Policy) Version() string { return stages.Version{Term: p.Term, Seq: p.Seq}.String() }
 
 // Pinned says which keys do not come to the candidate as the canary's percentage says, "" if there are none. After
 // completion all keys have the candidate.
 func (p *Policy) Pinned() string {
-	if !p.First || p.Stage == promotion.Completed {
+	if !p.First || p.Stage == stages.Completed {
 		return ""
 	}
 	return "keys of first are in the canary from its first step"

@@ -7,49 +7,49 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Summary is a tally with its ratios, and the keys behind it. Its JSON form is the command line's contract.
 type Summary struct {
-	Comparisons      int64                 `json:"comparisons"`
-	Uncompared       int64                 `json:"uncompared"` // the authoritative failed, or the comparison was inconclusive
-	AgreeAllow       int64                 `json:"agree_allow"`
-	AgreeDeny        int64                 `json:"agree_deny"`
-	NewlyDenied      int64                 `json:"newly_denied"`
-	NewlyAllowed     int64                 `json:"newly_allowed"`
-	CandidateError   int64                 `json:"candidate_error"`
-	ExpectedDenied   int64                 `json:"expected_newly_denied"`  // declared in the policy, not counted in newly_denied
-	ExpectedAllowed  int64                 `json:"expected_newly_allowed"` // declared in the policy, not counted in newly_allowed
-	Ratios           divergence.Ratios     `json:"ratios"`
-	Keys             int64                 `json:"keys"`
-	KeysNewlyDenied  int64                 `json:"keys_newly_denied"`
-	KeysNewlyAllowed int64                 `json:"keys_newly_allowed"`
-	TopNewlyDenied   []divergence.KeyCount `json:"top_newly_denied"`
-	TopNewlyAllowed  []divergence.KeyCount `json:"top_newly_allowed"`
+	Comparisons      int64               `json:"comparisons"`
+	Uncompared       int64               `json:"uncompared"` // the authoritative failed, or the comparison was inconclusive
+	AgreeAllow       int64               `json:"agree_allow"`
+	AgreeDeny        int64               `json:"agree_deny"`
+	NewlyDenied      int64               `json:"newly_denied"`
+	NewlyAllowed     int64               `json:"newly_allowed"`
+	CandidateError   int64               `json:"candidate_error"`
+	ExpectedDenied   int64               `json:"expected_newly_denied"`  // declared in the policy, not counted in newly_denied
+	ExpectedAllowed  int64               `json:"expected_newly_allowed"` // declared in the policy, not counted in newly_allowed
+	Ratios           evidence.Ratios     `json:"ratios"`
+	Keys             int64               `json:"keys"`
+	KeysNewlyDenied  int64               `json:"keys_newly_denied"`
+	KeysNewlyAllowed int64               `json:"keys_newly_allowed"`
+	TopNewlyDenied   []evidence.KeyCount `json:"top_newly_denied"`
+	TopNewlyAllowed  []evidence.KeyCount `json:"top_newly_allowed"`
 }
 
 // TopKeys is how many keys a Summary names for each harm.
 const TopKeys = 10
 
 // Summarize returns the summary of a tally, without its keys.
-func Summarize(t divergence.Tally) Summary {
+func Summarize(t evidence.Tally) Summary {
 	return Summary{
 		Comparisons:     t.Comparisons(),
 		Uncompared:      t.Uncompared(),
-		AgreeAllow:      t[divergence.AgreeAllow],
-		AgreeDeny:       t[divergence.AgreeDeny],
-		NewlyDenied:     t[divergence.NewlyDenied],
-		NewlyAllowed:    t[divergence.NewlyAllowed],
-		CandidateError:  t[divergence.CandidateError],
-		ExpectedDenied:  t[divergence.ExpectedDenied],
-		ExpectedAllowed: t[divergence.ExpectedAllowed],
+		AgreeAllow:      t[evidence.AgreeAllow],
+		AgreeDeny:       t[evidence.AgreeDeny],
+		NewlyDenied:     t[evidence.NewlyDenied],
+		NewlyAllowed:    t[evidence.NewlyAllowed],
+		CandidateError:  t[evidence.CandidateError],
+		ExpectedDenied:  t[evidence.ExpectedDenied],
+		ExpectedAllowed: t[evidence.ExpectedAllowed],
 		Ratios:          t.Ratios(),
 
 		// Not nil: an empty list is [] in JSON.
-		TopNewlyDenied:  []divergence.KeyCount{},
-		TopNewlyAllowed: []divergence.KeyCount{},
+		TopNewlyDenied:  []evidence.KeyCount{},
+		TopNewlyAllowed: []evidence.KeyCount{},
 	}
 }
 

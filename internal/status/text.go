@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // WriteText writes all of the report for people: a screen for each policy.
@@ -38,7 +38,7 @@ func (p *Policy) write(b *strings.Builder) {
 	p.writeNext(b)
 
 	// Behind the end no step is waited for.
-	if p.Stage != promotion.Completed {
+	if p.Stage != stages.Completed {
 		b.WriteString("\n")
 		p.Gate.WriteText(b) // a strings.Builder never fails
 	}
@@ -147,7 +147,7 @@ func WriteCauses(b *strings.Builder, harm string, causes []Cause) {
 	b.WriteString(humanize.Wrap(fmt.Sprintf("  %s, probable causes: %s\n", harm, strings.Join(texts, ", ")), columns))
 }
 
-func writeKeys(b *strings.Builder, title string, keys []divergence.KeyCount, total int64) {
+func writeKeys(b *strings.Builder, title string, keys []evidence.KeyCount, total int64) {
 	// The lists are kept by the day, so right after a resume they have keys of the evidence before it.
 	if len(keys) == 0 || total == 0 {
 		return

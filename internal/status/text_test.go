@@ -10,29 +10,29 @@ import (
 	"unicode/utf8"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 var now = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
 // assessed returns a policy that has been in a stage for three days, in which all is well except for the edits.
-func assessed(stage promotion.Stage, edit func(*promotion.Assessment)) promotion.Assessment {
-	version := promotion.Version{Term: 1, Seq: 2}
+func assessed(stage stages.Stage, edit func(*stages.Assessment)) stages.Assessment {
+	version := stages.Version{Term: 1, Seq: 2}
 	began := now.Add(-72 * time.Hour)
-	a := promotion.Assessment{
-		Spec: promotion.Spec{
-			Policy: "writes", Fingerprint: "e", Config: promotion.Config{}.WithDefaults(), Authoritative: "old", Candidate: "new",
+	a := stages.Assessment{
+		Spec: stages.Spec{
+			Policy: "writes", Fingerprint: "e", Config: stages.Config{}.WithDefaults(), Authoritative: "old", Candidate: "new",
 		},
-		State: promotion.State{
+		State: stages.State{
 			Version: version, Stage: stage, Fingerprint: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because", At: began,
 		},
 		Evidence: gate.Evidence{Since: began, Now: now, Live: 1},
 		Gate:     gate.Result{Verdict: gate.Pass, Reason: "all is well"},
-		Live: []promotion.Instance{{
-			ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Version: version, Fingerprint: "e"}},
+		Live: []stages.Instance{{
+			ID: "i", At: now, Policies: map[string]stages.Applied{"writes": {Version: version, Fingerprint: "e"}},
 		}},
 	}
 
@@ -43,20 +43,20 @@ func assessed(stage promotion.Stage, edit func(*promotion.Assessment)) promotion
 }
 
 // differing adds a request that the candidate would newly deny.
-func differing(a *promotion.Assessment) {
-	var minute divergence.Minute
-	minute.Tally[divergence.AgreeAllow], minute.Tally[divergence.NewlyDenied] = 1, 1
-	a.Evidence.History.Minutes = []divergence.Minute{minute}
+func differing(a *stages.Assessment) {
+	var minute evidence.Minute
+	minute.Tally[evidence.AgreeAllow], minute.Tally[evidence.NewlyDenied] = 1, 1
+	a.Evidence.History.Minutes = []evidence.Minute{minute}
 }
 
 // wait takes a pass back by a condition.
-func wait(a *promotion.Assessment, reason string) {
+func wait(a *stages.Assessment, reason string) {
 	a.Gate.Add(gate.Condition{Name: "time seen", Have: "1 h", Need: "48 h", Reason: reason})
 }
 
-func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
+func reportOf(t *testing.T, a stages.Assessment) status.Policy {
 	t.Helper()
-	r, err := status.Of(t.Context(), "shop", divergence.NewMemoryLedger(), []promotion.Assessment{a})
+	r, err := status.Of(t.Context(), "shop", evidence.NewMemoryLedger(), []stages.Assessment{a})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
 
 // The command of an alarm is made to be pasted. Its reason may have several parts, and name a client's key.
 func TestCommandsOfAlarmsCanBePasted(t *testing.T) {
-	a := assessed(promotion.Promoted, nil)
+	a := assessed(stages.Promoted, nil)
 	a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "protected key $(reboot)'s `x` lost 5 %; 20 clients harmed"}
 	text := textOf(t, reportOf(t, a))
 
@@ -76,7 +76,7 @@ func TestCommandsOfAlarmsCanBePasted(t *testing.T) {
 }
 
 // away takes the authoritative's store from the instance.
-func away(a *promotion.Assessment, rule string) {
+func away(a *stages.Assessment, rule string) {
 	a.Spec.Store, a.Spec.OnStoreFailure = "east", rule
 	a.Live[0].Failing = []string{"east", "west"}
 }
@@ -101,17 +101,17 @@ func textOf(t *testing.T, p status.Policy) string {
 // An operator who is about to roll back must see what on_store_failure would make of that.
 func TestStoreUnreachableIsShown(t *testing.T) {
 	for rule, want := range map[string]string{
-		promotion.FailDeny:  `east.* 1 of 1 .*deny: do not roll back`,
-		promotion.FailAllow: `east.* 1 of 1 .*allow:.* rollback no request`,
-		promotion.FailLocal: `east.* 1 of 1 .* share .*authoritative`,
-		"":                  `east.* 1 of 1 .* share .*authoritative`,
+		stages.FailDeny:  `east.* 1 of 1 .*deny: do not roll back`,
+		stages.FailAllow: `east.* 1 of 1 .*allow:.* rollback no request`,
+		stages.FailLocal: `east.* 1 of 1 .* share .*authoritative`,
+		"":               `east.* 1 of 1 .* share .*authoritative`,
 	} {
 		// A stage that could not be read may be one that a rollback would end.
-		unread := assessed("", func(a *promotion.Assessment) { away(a, rule) })
+		unread := assessed("", func(a *stages.Assessment) { away(a, rule) })
 		if got := status.StoreUnreachable(&unread); !matches(got, want) {
 			t.Errorf("%q, no stage: %s", rule, got)
 		}
-		text := textOf(t, reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { away(a, rule) })))
+		text := textOf(t, reportOf(t, assessed(stages.Promoted, func(a *stages.Assessment) { away(a, rule) })))
 		if !matches(flat(text), ` STORE UNREACHABLE: .*`+want) {
 			t.Errorf("%q: %s\nwant %s", rule, text, want)
 		}
@@ -120,20 +120,20 @@ func TestStoreUnreachableIsShown(t *testing.T) {
 	// After a rollback there is nothing to warn of: the outage is there. It is there, too, while a candidate in the same store
 	// is enforced.
 	for rule, want := range map[string]string{
-		promotion.FailDeny:  "request.* denied now; repair",
-		promotion.FailAllow: "no request.* limited now; repair",
-		promotion.FailLocal: "share of the limit now$",
+		stages.FailDeny:  "request.* denied now; repair",
+		stages.FailAllow: "no request.* limited now; repair",
+		stages.FailLocal: "share of the limit now$",
 	} {
-		rolledBack := assessed(promotion.RolledBack, func(a *promotion.Assessment) { away(a, rule) })
-		beside := assessed(promotion.Promoted, func(a *promotion.Assessment) {
+		rolledBack := assessed(stages.RolledBack, func(a *stages.Assessment) { away(a, rule) })
+		beside := assessed(stages.Promoted, func(a *stages.Assessment) {
 			away(a, rule)
 			a.Spec.CandidateStore = "east"
 		})
-		completed := assessed(promotion.Completed, func(a *promotion.Assessment) {
+		completed := assessed(stages.Completed, func(a *stages.Assessment) {
 			away(a, rule)
 			a.Spec.Store, a.Spec.CandidateStore = "north", "west"
 		})
-		for _, a := range []promotion.Assessment{rolledBack, beside, completed} {
+		for _, a := range []stages.Assessment{rolledBack, beside, completed} {
 			if p := reportOf(t, a); !matches(p.StoreUnreachable, want) {
 				t.Errorf("%q, %s: %s, want %s", rule, p.Stage, p.StoreUnreachable, want)
 			}
@@ -141,13 +141,13 @@ func TestStoreUnreachableIsShown(t *testing.T) {
 	}
 
 	// A completed policy does not ask its authoritative.
-	completed := assessed(promotion.Completed, func(a *promotion.Assessment) { away(a, promotion.FailDeny) })
+	completed := assessed(stages.Completed, func(a *stages.Assessment) { away(a, stages.FailDeny) })
 	if p := reportOf(t, completed); !strings.Contains(p.StoreUnreachable, "do not roll back") {
 		t.Errorf("completed: %s", p.StoreUnreachable)
 	}
 
 	// A candidate's store does not matter to a rollback.
-	a := assessed(promotion.Promoted, func(a *promotion.Assessment) { a.Live[0].Failing = []string{"west"} })
+	a := assessed(stages.Promoted, func(a *stages.Assessment) { a.Live[0].Failing = []string{"west"} })
 	if p := reportOf(t, a); p.StoreUnreachable != "" {
 		t.Errorf("the authoritative's store answers, but the report says %q", p.StoreUnreachable)
 	}
@@ -157,7 +157,7 @@ func TestStoreUnreachableIsShown(t *testing.T) {
 func TestStoreUnreachableHere(t *testing.T) {
 	type sides = [2]status.Answering // authoritative, candidate
 	const ok, silent, refusing, lapsing = status.Answers, status.Silent, status.Refusing, status.Lapsing
-	const deny, allow, local = promotion.FailDeny, promotion.FailAllow, promotion.FailLocal
+	const deny, allow, local = stages.FailDeny, stages.FailAllow, stages.FailLocal
 	shadow, exposed, completed := [2]bool{true, false}, [2]bool{true, true}, [2]bool{false, true}
 	const repair = ".*repair.*shadowlimit doctor$"
 
@@ -197,86 +197,86 @@ func TestNext(t *testing.T) {
 	const promote, resume, top = "promote writes --reason WHY", "resume writes", "top writes"
 	const rollback, rollbackWhy = "rollback writes --reason 'harm'", "rollback writes --reason WHY"
 	const pause, doctor = "pause writes --reason 'harm'", "doctor"
-	alarm := func(level gate.Level) func(*promotion.Assessment) {
-		return func(a *promotion.Assessment) { a.Alarm = gate.Alarm{Level: level, Reason: "harm"} }
+	alarm := func(level gate.Level) func(*stages.Assessment) {
+		return func(a *stages.Assessment) { a.Alarm = gate.Alarm{Level: level, Reason: "harm"} }
 	}
-	all := func(edits ...func(*promotion.Assessment)) func(*promotion.Assessment) {
-		return func(a *promotion.Assessment) {
+	all := func(edits ...func(*stages.Assessment)) func(*stages.Assessment) {
+		return func(a *stages.Assessment) {
 			for _, edit := range edits {
 				edit(a)
 			}
 		}
 	}
-	held := func(a *promotion.Assessment) { a.State.Hold = true }
-	pressed := func(a *promotion.Assessment) {
+	held := func(a *stages.Assessment) { a.State.Hold = true }
+	pressed := func(a *stages.Assessment) {
 		a.Live[0].RedButton = true
 		a.Gate.Add(gate.Condition{Name: "red button"})
 	}
-	waiting := func(a *promotion.Assessment) { wait(a, "it soaks") }
-	unreachable := func(rule string) func(*promotion.Assessment) {
-		return func(a *promotion.Assessment) { away(a, rule) }
+	waiting := func(a *stages.Assessment) { wait(a, "it soaks") }
+	unreachable := func(rule string) func(*stages.Assessment) {
+		return func(a *stages.Assessment) { away(a, rule) }
 	}
-	failed := func(a *promotion.Assessment) { a.Gate.Verdict = gate.Fail }
-	automatic := func(a *promotion.Assessment) { a.Spec.Config.Automatic = true }
-	above := func(a *promotion.Assessment) {
+	failed := func(a *stages.Assessment) { a.Gate.Verdict = gate.Fail }
+	automatic := func(a *stages.Assessment) { a.Spec.Config.Automatic = true }
+	above := func(a *stages.Assessment) {
 		high := 0.08
 		a.Gate.NewlyDenied = gate.RatioResult{Ratio: &high, Threshold: 0.02}
 		differing(a)
 		waiting(a)
 	}
-	other := func(a *promotion.Assessment) {
+	other := func(a *stages.Assessment) {
 		a.Evidence.OtherFingerprint = []string{"j"}
-		a.Live = []promotion.Instance{{ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Fingerprint: a.State.Fingerprint}}}}
+		a.Live = []stages.Instance{{ID: "i", At: now, Policies: map[string]stages.Applied{"writes": {Fingerprint: a.State.Fingerprint}}}}
 	}
 
 	for _, tt := range []struct {
 		name  string
-		stage promotion.Stage
-		edit  func(*promotion.Assessment)
+		stage stages.Stage
+		edit  func(*stages.Assessment)
 		want  string
 	}{
-		{"passed", promotion.Shadow, nil, promote},
-		{"passed, automatic", promotion.Shadow, automatic, "-"},
-		{"waiting", promotion.Shadow, waiting, "-"},
-		{"a ratio above its threshold", promotion.Shadow, above, "-; " + top},
-		{"failed", promotion.Shadow, all(differing, failed), "-; " + top},
-		{"failed in a canary", promotion.Canary, all(differing, failed), rollbackWhy + "; " + top},
-		{"gone", promotion.Shadow, func(a *promotion.Assessment) {
+		{"passed", stages.Shadow, nil, promote},
+		{"passed, automatic", stages.Shadow, automatic, "-"},
+		{"waiting", stages.Shadow, waiting, "-"},
+		{"a ratio above its threshold", stages.Shadow, above, "-; " + top},
+		{"failed", stages.Shadow, all(differing, failed), "-; " + top},
+		{"failed in a canary", stages.Canary, all(differing, failed), rollbackWhy + "; " + top},
+		{"gone", stages.Shadow, func(a *stages.Assessment) {
 			waiting(a)
 			a.Live, a.Silent = nil, nil
 		}, "-; forget writes"},
-		{"the store is unreachable", promotion.Shadow, all(waiting, unreachable(promotion.FailDeny)), doctor + "; -"},
-		{"the candidate's is", promotion.Canary, all(waiting, func(a *promotion.Assessment) {
+		{"the store is unreachable", stages.Shadow, all(waiting, unreachable(stages.FailDeny)), doctor + "; -"},
+		{"the candidate's is", stages.Canary, all(waiting, func(a *stages.Assessment) {
 			a.Spec.CandidateStore, a.Live[0].Failing = "west", []string{"west"}
 		}), doctor + "; -"},
-		{"no heartbeats", promotion.Shadow, all(waiting, func(a *promotion.Assessment) {
+		{"no heartbeats", stages.Shadow, all(waiting, func(a *stages.Assessment) {
 			a.Silent, a.Live = a.Live, nil
 		}), doctor + "; -"},
-		{"no request decided yet", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Live = []promotion.Instance{{ID: "i", At: now, Idle: true, Policies: map[string]promotion.Applied{"writes": {Fingerprint: "other"}}}}
+		{"no request decided yet", stages.Promoted, func(a *stages.Assessment) {
+			a.Live = []stages.Instance{{ID: "i", At: now, Idle: true, Policies: map[string]stages.Applied{"writes": {Fingerprint: "other"}}}}
 		}, "-"},
-		{"the red button", promotion.Shadow, pressed, "-"},
-		{"the red button, on hold", promotion.Canary, all(pressed, held), "-; " + resume},
-		{"an alarm", promotion.Canary, alarm(gate.RollBack), rollback},
-		{"an alarm, the red button", promotion.Canary, all(pressed, alarm(gate.RollBack)), rollback + "; -"},
-		{"an alarm, the store unreachable, deny", promotion.Canary, all(unreachable(promotion.FailDeny), alarm(gate.RollBack)), "-; " + rollback + "; " + doctor},
-		{"an alarm, the store unreachable, allow", promotion.Canary, all(unreachable(promotion.FailAllow), alarm(gate.RollBack)), "-; " + rollback + "; " + doctor},
-		{"an alarm, the store unreachable, local", promotion.Canary, all(unreachable(promotion.FailLocal), alarm(gate.RollBack)), rollback + "; " + doctor},
-		{"an alarm that only holds", promotion.Canary, alarm(gate.Hold), rollback + "; " + pause},
-		{"an alarm that only holds, on hold", promotion.Canary, all(held, alarm(gate.Hold)), rollback + "; " + resume},
-		{"an alarm during a deployment", promotion.Canary, all(other, alarm(gate.RollBack)), rollback},
-		{"a deployment", promotion.Canary, other, "-; adopt writes --reason WHY"},
-		{"a deployment that takes over", promotion.Promoted, all(other, func(a *promotion.Assessment) {
-			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
+		{"the red button", stages.Shadow, pressed, "-"},
+		{"the red button, on hold", stages.Canary, all(pressed, held), "-; " + resume},
+		{"an alarm", stages.Canary, alarm(gate.RollBack), rollback},
+		{"an alarm, the red button", stages.Canary, all(pressed, alarm(gate.RollBack)), rollback + "; -"},
+		{"an alarm, the store unreachable, deny", stages.Canary, all(unreachable(stages.FailDeny), alarm(gate.RollBack)), "-; " + rollback + "; " + doctor},
+		{"an alarm, the store unreachable, allow", stages.Canary, all(unreachable(stages.FailAllow), alarm(gate.RollBack)), "-; " + rollback + "; " + doctor},
+		{"an alarm, the store unreachable, local", stages.Canary, all(unreachable(stages.FailLocal), alarm(gate.RollBack)), rollback + "; " + doctor},
+		{"an alarm that only holds", stages.Canary, alarm(gate.Hold), rollback + "; " + pause},
+		{"an alarm that only holds, on hold", stages.Canary, all(held, alarm(gate.Hold)), rollback + "; " + resume},
+		{"an alarm during a deployment", stages.Canary, all(other, alarm(gate.RollBack)), rollback},
+		{"a deployment", stages.Canary, other, "-; adopt writes --reason WHY"},
+		{"a deployment that takes over", stages.Promoted, all(other, func(a *stages.Assessment) {
+			a.Next = &stages.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
 		}), "-"},
-		{"on hold", promotion.Canary, held, resume},
-		{"held for health", promotion.Canary, all(held, func(a *promotion.Assessment) { a.State.HeldForHealth = true }), resume},
-		{"rolled back", promotion.RolledBack, held, "-; resume writes --reason WHY"},
-		{"promoted", promotion.Promoted, nil, "-; " + rollbackWhy},
-		{"promoted a week ago", promotion.Promoted, func(a *promotion.Assessment) {
-			a.State.StageAt = now.Add(-promotion.RollbackWindow)
+		{"on hold", stages.Canary, held, resume},
+		{"held for health", stages.Canary, all(held, func(a *stages.Assessment) { a.State.HeldForHealth = true }), resume},
+		{"rolled back", stages.RolledBack, held, "-; resume writes --reason WHY"},
+		{"promoted", stages.Promoted, nil, "-; " + rollbackWhy},
+		{"promoted a week ago", stages.Promoted, func(a *stages.Assessment) {
+			a.State.StageAt = now.Add(-stages.RollbackWindow)
 		}, "complete writes --reason WHY; " + rollbackWhy},
-		{"completed", promotion.Completed, nil, "-"},
+		{"completed", stages.Completed, nil, "-"},
 	} {
 		p := reportOf(t, assessed(tt.stage, tt.edit))
 		var got []string
@@ -294,7 +294,7 @@ func TestNext(t *testing.T) {
 
 // A waiting policy says for what, and shows its conditions.
 func TestConditionsAreShown(t *testing.T) {
-	p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) { wait(a, "it soaks") }))
+	p := reportOf(t, assessed(stages.Shadow, func(a *stages.Assessment) { wait(a, "it soaks") }))
 	if p.Next[0].Text != "wait: it soaks" {
 		t.Error(p.Next)
 	}
@@ -310,10 +310,10 @@ func TestConditionsAreShown(t *testing.T) {
 
 // After the last move a report says that its evaluation is older, and offers no step of before.
 func TestOldEvaluationIsNoStep(t *testing.T) {
-	before := assessed(promotion.Shadow, nil)
+	before := assessed(stages.Shadow, nil)
 	published := before.Publish("j")
 	state := before.State
-	state.Seq, state.Stage, state.Percent = state.Seq+1, promotion.Canary, 1
+	state.Seq, state.Stage, state.Percent = state.Seq+1, stages.Canary, 1
 	after := published.Assessment(before.Spec, state)
 	after.Live = before.Live
 	p := reportOf(t, after)
@@ -325,7 +325,7 @@ func TestOldEvaluationIsNoStep(t *testing.T) {
 // A store that has lost what a limiter remembers is told at the top, until a window has passed.
 func TestLostDataIsShown(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Minute: true, -time.Minute: false} {
-		p := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { a.LostUntil = now.Add(after) }))
+		p := reportOf(t, assessed(stages.Promoted, func(a *stages.Assessment) { a.LostUntil = now.Add(after) }))
 		text := textOf(t, p)
 		if shown := matches(text, `^writes\n  DATA LOST: `); shown != want || (p.DataLost != "") != want {
 			t.Errorf("until %s from now: %t in\n%s", after, shown, text)
@@ -337,13 +337,13 @@ func TestLostDataIsShown(t *testing.T) {
 func TestListIsALineAPolicy(t *testing.T) {
 	var policies []status.Policy
 	for n := range 100 {
-		p := reportOf(t, assessed(promotion.Canary, func(a *promotion.Assessment) {
+		p := reportOf(t, assessed(stages.Canary, func(a *stages.Assessment) {
 			high := 0.0123
 			a.Gate.NewlyDenied = gate.RatioResult{Ratio: &high, Threshold: 0.02}
 			a.State.Percent, a.State.Hold = 12.5, n%2 == 0
 			switch n {
 			case 97, 98:
-				away(a, promotion.FailDeny)
+				away(a, stages.FailDeny)
 			case 96:
 				a.Live[0].RedButton = true
 			case 99:
@@ -391,7 +391,7 @@ func TestTextHas80Columns(t *testing.T) {
 // A reader must see that no instance leads: the alert on it sends operators here.
 func TestTextSaysWhereItWasEvaluated(t *testing.T) {
 	for leader, want := range map[string]string{"instance-j": `\n  evaluated +12s .*instance-j\n`, "": `\n  evaluated +for this report`} {
-		text := textOf(t, reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
+		text := textOf(t, reportOf(t, assessed(stages.Shadow, func(a *stages.Assessment) {
 			a.Leader, a.LookedAt = leader, now.Add(12*time.Second)
 		})))
 		if n := strings.Count(text, "evaluated"); n != 1 || !matches(text, want) {
@@ -401,23 +401,23 @@ func TestTextSaysWhereItWasEvaluated(t *testing.T) {
 }
 
 func TestTextFitsAScreen(t *testing.T) {
-	a := assessed(promotion.Canary, func(a *promotion.Assessment) {
+	a := assessed(stages.Canary, func(a *stages.Assessment) {
 		a.Alarm.Reason = "overload"
 		for n := range 40 {
 			i := a.Live[0]
 			i.ID, i.RedButton = fmt.Sprint("instance-", n), n == 7
 			a.Live = append(a.Live, i)
 		}
-		a.Silent = []promotion.Instance{{ID: "gone", At: now.Add(-time.Minute), Policies: a.Live[0].Policies}}
+		a.Silent = []stages.Instance{{ID: "gone", At: now.Add(-time.Minute), Policies: a.Live[0].Policies}}
 
 		differing(a)
-		a.Evidence.History.Minutes[0].Tally[divergence.Inconclusive] = 2
+		a.Evidence.History.Minutes[0].Tally[evidence.Inconclusive] = 2
 
-		var hour divergence.Hour
-		hour.Causes.Denied[divergence.BurstShape] = 3
-		hour.Causes.Denied[divergence.ColdState] = 1
+		var hour evidence.Hour
+		hour.Causes.Denied[evidence.BurstShape] = 3
+		hour.Causes.Denied[evidence.ColdState] = 1
 		hour.Skipped[algorithms.BreakerOpen], hour.Skipped[algorithms.QueueFull] = 3, 1
-		a.Evidence.History.Hours = []divergence.Hour{hour}
+		a.Evidence.History.Hours = []evidence.Hour{hour}
 	})
 
 	text := textOf(t, reportOf(t, a))
@@ -441,7 +441,7 @@ func TestCharts(t *testing.T) {
 	p.Gate.NewlyDenied.Threshold = 0.02
 	for _, v := range []*float64{nil, share(0), share(0.0001), share(0.01), share(0.0199), share(0.02), share(1)} {
 		point := gate.Point{}
-		point.Ratios[divergence.OfAllows] = v
+		point.Ratios[evidence.OfAllows] = v
 		p.Series = append(p.Series, point)
 	}
 
@@ -456,19 +456,19 @@ func TestCharts(t *testing.T) {
 
 // An operator sees which keys do not come with the canary's percentage, until all keys have the candidate.
 func TestPinnedKeysAreShown(t *testing.T) {
-	edit := func(a *promotion.Assessment) {
+	edit := func(a *stages.Assessment) {
 		a.State.Percent = 100
 		a.Spec.First = true
 	}
 
-	for stage, want := range map[promotion.Stage]bool{promotion.Promoted: true, promotion.Completed: false} {
+	for stage, want := range map[stages.Stage]bool{stages.Promoted: true, stages.Completed: false} {
 		text := textOf(t, reportOf(t, assessed(stage, edit)))
 		if matches(text, `\n  first +keys .*canary`) != want {
 			t.Errorf("%s: shows the pinned keys: %t, want %t, in\n%s", stage, !want, want, text)
 		}
 	}
 
-	plain := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { a.State.Percent = 100 }))
+	plain := reportOf(t, assessed(stages.Promoted, func(a *stages.Assessment) { a.State.Percent = 100 }))
 	if plain.Pinned() != "" || plain.Enforced != "candidate" {
 		t.Errorf("without pinned keys: %q, enforced %q", plain.Pinned(), plain.Enforced)
 	}
@@ -476,9 +476,9 @@ func TestPinnedKeysAreShown(t *testing.T) {
 
 // Right after a resume the lists of the day have keys of the evidence before it, of which no share can be told.
 func TestKeysOfOldEvidenceHaveNoShare(t *testing.T) {
-	top := []divergence.KeyCount{{Key: "10.0.0.7", Count: 95}}
+	top := []evidence.KeyCount{{Key: "10.0.0.7", Count: 95}}
 	for newlyDenied, want := range map[int64]string{0: "", 1: " 10.0.0.7 95 (100 %)\n"} {
-		p := reportOf(t, assessed(promotion.Shadow, nil))
+		p := reportOf(t, assessed(stages.Shadow, nil))
 		p.NewlyDenied, p.TopNewlyDenied = newlyDenied, top
 
 		if text := textOf(t, p); strings.Contains(text, "10.0.0.7") != (want != "") || !strings.Contains(text, want) {
@@ -493,16 +493,16 @@ func TestKeysOfOldEvidenceHaveNoShare(t *testing.T) {
 
 // A step that waits for another fingerprint names the stage that the policy has with it, which may be the one in which it left.
 func TestNextNamesTheStageOfAnotherFingerprint(t *testing.T) {
-	for back, want := range map[promotion.Past]string{
-		{}: "shadow", {Fingerprint: "e2", Stage: promotion.Promoted, Percent: 100, Term: 1}: "promoted",
+	for back, want := range map[stages.Past]string{
+		{}: "shadow", {Fingerprint: "e2", Stage: stages.Promoted, Percent: 100, Term: 1}: "promoted",
 	} {
-		p := reportOf(t, assessed(promotion.Canary, func(a *promotion.Assessment) {
+		p := reportOf(t, assessed(stages.Canary, func(a *stages.Assessment) {
 			a.State.Term = 1
 			if back.Fingerprint != "" {
-				a.State.Past = []promotion.Past{back}
+				a.State.Past = []stages.Past{back}
 			}
 			a.Evidence.OtherFingerprint = []string{"j"}
-			a.Next = &promotion.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
+			a.Next = &stages.Next{Fingerprint: "e2", At: now.Add(20 * time.Second)}
 		}))
 		if !strings.HasSuffix(p.Next[0].Text, " then as "+want) {
 			t.Errorf("%+v, want %s", p.Next, want)
@@ -512,7 +512,7 @@ func TestNextNamesTheStageOfAnotherFingerprint(t *testing.T) {
 
 // A promoted candidate whose ratio is too high is not left alone for a week.
 func TestPromotedCandidateThatDiffers(t *testing.T) {
-	p := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) {
+	p := reportOf(t, assessed(stages.Promoted, func(a *stages.Assessment) {
 		differing(a)
 		ratio := 0.1
 		a.Gate.NewlyDenied.Ratio, a.Gate.NewlyDenied.Threshold = &ratio, 0.02

@@ -8,25 +8,25 @@ import (
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // uncomparedRemedies say what to do about requests that could not be compared, by cause.
 var uncomparedRemedies = map[string]string{
-	divergence.AuthoritativeError.String(): "repair the authoritative limiter or its store",
-	algorithms.QueueFull.String():          "the candidate is too slow for the traffic, so check the latency of its store",
-	algorithms.BreakerOpen.String():        "a store or the candidate failed again and again, so see its errors in the log",
-	algorithms.StoreFailed.String():        "the candidate's store did not answer, so check its latency and memory",
-	algorithms.MemoryFull.String():         "more keys are active than the memory store has places, so give it more",
-	algorithms.OtherReason.String():        "clients disconnect early or instances restart often, so look for short timeouts and restarts",
+	evidence.AuthoritativeError.String(): "repair the authoritative limiter or its store",
+	algorithms.QueueFull.String():        "the candidate is too slow for the traffic, so check the latency of its store",
+	algorithms.BreakerOpen.String():      "a store or the candidate failed again and again, so see its errors in the log",
+	algorithms.StoreFailed.String():      "the candidate's store did not answer, so check its latency and memory",
+	algorithms.MemoryFull.String():       "more keys are active than the memory store has places, so give it more",
+	algorithms.OtherReason.String():      "clients disconnect early or instances restart often, so look for short timeouts and restarts",
 }
 
 // UncomparedCauses returns why requests could not be compared, the most frequent cause first.
-func UncomparedCauses(h *divergence.History) []Cause {
+func UncomparedCauses(h *evidence.History) []Cause {
 	list := []Cause{}
-	if n := h.Total()[divergence.AuthoritativeError]; n > 0 {
-		list = append(list, Cause{divergence.AuthoritativeError.String(), n})
+	if n := h.Total()[evidence.AuthoritativeError]; n > 0 {
+		list = append(list, Cause{evidence.AuthoritativeError.String(), n})
 	}
 	for r, n := range h.Skipped() {
 		if n > 0 {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // view is the data of the page's template.
@@ -58,7 +58,7 @@ type harm struct {
 	Of     int64
 	Causes []Cause
 	Sum    int64 // of the causes' counts
-	Keys   []divergence.KeyCount
+	Keys   []evidence.KeyCount
 }
 
 // listedInstances bounds the instances on the page.
@@ -96,7 +96,7 @@ func policyViewOf(p *Policy) policyView {
 	return v
 }
 
-func ratioViewOf(r divergence.Ratio, g *gate.Result) ratioView {
+func ratioViewOf(r evidence.Ratio, g *gate.Result) ratioView {
 	part := g.Ratio(r)
 	is := func(name string, met bool) bool {
 		return slices.ContainsFunc(g.Conditions, func(c gate.Condition) bool { return c.Name == name+" of "+r.String() && c.Met == met })
@@ -112,7 +112,7 @@ func ratioViewOf(r divergence.Ratio, g *gate.Result) ratioView {
 	}
 }
 
-func harmOf(name string, of int64, causes []Cause, keys []divergence.KeyCount) harm {
+func harmOf(name string, of int64, causes []Cause, keys []evidence.KeyCount) harm {
 	h := harm{Name: name, Of: max(of, 1), Causes: causes, Keys: keys}
 
 	// The lists are kept by the day, so right after a resume they have keys of the evidence before it.
@@ -145,7 +145,7 @@ func (p *Policy) listed() []Instance {
 // because an operator chose it or the file has changed, is inserted.
 func (p *Policy) track() []step {
 	steps := slices.Clone(p.Canary)
-	if p.Stage == promotion.Canary && !slices.Contains(steps, p.Percent) {
+	if p.Stage == stages.Canary && !slices.Contains(steps, p.Percent) {
 		steps = append(steps, p.Percent)
 		slices.Sort(steps)
 	}
@@ -154,7 +154,7 @@ func (p *Policy) track() []step {
 	list := []step{{Name: "shadow"}}
 	current := 0
 	for _, percent := range steps {
-		if p.Stage == promotion.Canary && percent == p.Percent {
+		if p.Stage == stages.Canary && percent == p.Percent {
 			current = len(list)
 		}
 		list = append(list, step{Name: "canary " + strconv.FormatFloat(percent, 'g', -1, 64) + " %"})
@@ -162,11 +162,11 @@ func (p *Policy) track() []step {
 	list = append(list, step{Name: "promoted"}, step{Name: "completed"})
 
 	switch p.Stage {
-	case promotion.Promoted:
+	case stages.Promoted:
 		current = len(list) - 2
-	case promotion.Completed:
+	case stages.Completed:
 		current = len(list) - 1
-	case promotion.RolledBack:
+	case stages.RolledBack:
 		return append(list, step{Name: "rolled back", Class: "back", Current: true})
 	}
 
@@ -226,5 +226,5 @@ func age(d time.Duration) string {
 		return fmt.Sprintf("%d h", int(d.Hours()))
 	}
 
-	return fmt.Sprintf("%d days", int(d.Hours()/divergence.HoursPerDay))
+	return fmt.Sprintf("%d days", int(d.Hours()/evidence.HoursPerDay))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 //go:embed demo.yaml
@@ -42,7 +42,7 @@ type Config struct {
 	Listen string // address of the service
 	Ending Ending
 	// WriteHistory writes an audit trail as the history command does.
-	WriteHistory func(io.Writer, []promotion.State) error
+	WriteHistory func(io.Writer, []stages.State) error
 }
 
 // Run plays the scenario on a Redis of its own.

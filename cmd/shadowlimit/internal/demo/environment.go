@@ -16,12 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // environment is where the demo plays: a Redis, a service on it, and a client of the service.
@@ -31,8 +31,8 @@ type environment struct {
 	client   redis.UniversalClient
 
 	harness    *shadow.Harness
-	controller *promotion.Controller
-	store      promotion.Store
+	controller *stages.Controller
+	store      stages.Store
 	server     *http.Server
 	url        string
 	stateDir   string
@@ -82,8 +82,8 @@ func (e *environment) start(listen, instance string) error {
 		return err
 	}
 
-	e.store = promotion.NewRedisStore(e.client, set.Name)
-	e.controller = promotion.NewController(e.store, divergence.NewRedisLedger(e.client, set.Name), "demo")
+	e.store = stages.NewRedisStore(e.client, set.Name)
+	e.controller = stages.NewController(e.store, evidence.NewRedisLedger(e.client, set.Name), "demo")
 	return e.listen(listen)
 }
 
@@ -174,7 +174,7 @@ const (
 func (e *environment) serve(ctx context.Context, requests []request) error {
 	began, from := time.Now(), time.Time{}
 	if e.redis != nil {
-		heard, err := e.store.Heartbeat(ctx, promotion.Heartbeat{})
+		heard, err := e.store.Heartbeat(ctx, stages.Heartbeat{})
 		from = heard.Now
 		if ctx.Err() != nil {
 			return nil // an interrupt that comes before the first request ends the service like any other

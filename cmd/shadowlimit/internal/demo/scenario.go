@@ -8,23 +8,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // scenario plays the bundled log in an environment and prints what happens.
 type scenario struct {
 	*environment
 	out          io.Writer
-	writeHistory func(io.Writer, []promotion.State) error
+	writeHistory func(io.Writer, []stages.State) error
 
 	now      time.Time // of every clock
 	nextSync time.Time
 	nextRow  time.Time
-	version  promotion.Version // of the state that was printed last
-	promoted time.Time         // zero unless the candidate is promoted
-	plan     string            // the requests' x-plan
+	version  stages.Version // of the state that was printed last
+	promoted time.Time      // zero unless the candidate is promoted
+	plan     string         // the requests' x-plan
 	sent     int64
 	denied   int64
 }
@@ -108,7 +108,7 @@ func (s *scenario) sync(ctx context.Context) error {
 }
 
 // showMove prints the new state and why it was moved to.
-func (s *scenario) showMove(ctx context.Context, state promotion.State) error {
+func (s *scenario) showMove(ctx context.Context, state stages.State) error {
 	// The next request is to be decided by the new stage, without waiting for the next sync.
 	if err := s.harness.Sync(ctx); err != nil {
 		return err
@@ -137,9 +137,9 @@ func indented(text string) string {
 
 // injectRegression breaks the candidate some hours after its promotion: another team's proxy
 // begins to call every client a trial client, and the candidate allows those 2 a minute.
-func (s *scenario) injectRegression(state promotion.State) {
+func (s *scenario) injectRegression(state stages.State) {
 	switch {
-	case state.Stage != promotion.Promoted:
+	case state.Stage != stages.Promoted:
 		s.promoted = time.Time{}
 	case s.promoted.IsZero():
 		s.promoted = s.now
@@ -154,7 +154,7 @@ const regression = `  !! %s: a proxy is deployed that sets x-plan: trial on ever
 `
 
 // writeRow prints the counts, and returns what they are judged by.
-func (s *scenario) writeRow(ctx context.Context) (*promotion.Assessment, error) {
+func (s *scenario) writeRow(ctx context.Context) (*stages.Assessment, error) {
 	s.nextRow = s.now.Add(rowEvery)
 	list, err := s.controller.Assess(ctx)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *scenario) writeRow(ctx context.Context) (*promotion.Assessment, error) 
 	// A step needs all of the scores, so the least one says how near it is.
 	a := &list[0]
 	least := a.Gate.Divergence.Score
-	for _, r := range divergence.AllRatios {
+	for _, r := range evidence.AllRatios {
 		if part := a.Gate.Ratio(r); part.Threshold > 0 {
 			least = min(least, part.Score)
 		}
@@ -175,7 +175,7 @@ func (s *scenario) writeRow(ctx context.Context) (*promotion.Assessment, error) 
 	stage.Hold = false // the column has no room for it; the line of the move says it
 	_, err = fmt.Fprintf(s.out, "%-16s  %-11s %8d %6d %7d %8d %9s  %d of %d\n",
 		s.now.Format("Mon Jan 02 15:04"), stage.Describe(), s.sent, s.denied,
-		total[divergence.NewlyDenied], total[divergence.NewlyAllowed], humanize.Grouped(int64(least)), a.Gate.Met(), len(a.Gate.Conditions))
+		total[evidence.NewlyDenied], total[evidence.NewlyAllowed], humanize.Grouped(int64(least)), a.Gate.Met(), len(a.Gate.Conditions))
 	return a, err
 }
 

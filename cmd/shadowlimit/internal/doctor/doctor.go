@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // Levels of a finding.
@@ -111,14 +111,14 @@ func connection(ctx context.Context, client redis.UniversalClient) Finding {
 // instances reports the warnings that instances announce about their Redis clients.
 func instances(ctx context.Context, client redis.UniversalClient, name string) (list []Finding) {
 	f := Finding{Check: "client options", Level: warning}
-	fleet, err := promotion.NewRedisStore(client, name).Fleet(ctx)
+	fleet, err := stages.NewRedisStore(client, name).Fleet(ctx)
 	all := fleet.Instances
 	switch {
 	case err != nil:
 		return []Finding{unknown(f.Check, err)}
 	case len(all) == 0:
 		f.Message = fmt.Sprintf("no instance of %q has reported within %s, so the options of its clients are unknown",
-			name, promotion.SilentFor)
+			name, stages.SilentFor)
 		f.Fix = "check that --name is the policy file's name, and that the service uses this Redis"
 		return []Finding{f}
 	}

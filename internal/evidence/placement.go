@@ -1,0 +1,41 @@
+package evidence
+
+import (
+	"github.com/cespare/xxhash/v2"
+)
+
+// keyShares is how finely keys are divided: a share is a hundredth of a percent.
+const keyShares = 10_000
+
+// Hash places a key: xxHash64 with seed 0 of name, policy and the key in clear, with a zero byte between them. It is
+// the same on every instance and in every version, so that a key stays on its side. The name and the policy are in it,
+// so that a client is not among the first of every canary.
+func Hash(name, policy, key string) uint64 {
+	// To hash one text is faster than to hash its parts. A longer one is allocated: keys have at most 256 bytes.
+	var room [384]byte
+	text := append(append(room[:0], name...), 0)
+	text = append(append(text, policy...), 0)
+	return xxhash.Sum64(append(text, key...))
+}
+
+// HashPercent returns where a key with this hash lies, from 0 to 99.99: it belongs to a canary of more percent.
+func HashPercent(hash uint64) float64 { return float64(hash%keyShares) * 100 / keyShares }
+
+// InCanary reports whether a key with this hash belongs to a canary of percent of the keys. A larger percentage only
+// adds keys.
+func InCanary(hash uint64, percent float64) bool {
+	return float64(hash%keyShares) < percent*(keyShares/100)
+}
+
+// Position is where a key stands in the order in which keys come to the candidate. It is the same on every instance
+// with the same policy file.
+type Position struct {
+	Hash uint64
+	// First reports that the policy file declares the key as one of the first: it is in a canary from its first step.
+	First bool
+}
+
+// InCanary reports whether the key belongs to a canary of percent of the keys.
+func (p Position) InCanary(percent float64) bool {
+	return p.First && percent > 0 || InCanary(p.Hash, percent)
+}

@@ -1,0 +1,290 @@
+package evidence
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+)
+
+var (
+	//go:embed add.lua
+	addText   string
+	addScript = redis.NewScript(addText)
+
+	//go:embed store.lua
+	storeText   string
+	storeScript = redis.NewScript(storeText)
+)
+
+// RedisLedger is the ledger of a fleet. The keys of a policy share a hash tag and begin with
+// {name:policy}:ledger:EVIDENCE, behind algorithms.KeyPrefix; docs/ledger.md has them with their fields.
+type RedisLedger struct {
+	rdb  redis.UniversalClient
+	name string
+}
+
+var _ Ledger = (*RedisLedger)(nil)
+
+// NewRedisLedger returns the ledger of the services with this name. The client stays the caller's: the ledger does not
+// close it.
+func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
+	return &RedisLedger{rdb: rdb, name: name}
+}
+
+// key returns a key of an ID. The braces are a hash tag: all keys of a policy lie in one slot of a cluster, so that a script may
+// have them.
+func (l *RedisLedger) key(id ID, what string) string {
+	return algorithms.KeyPrefix + "{" + l.name + ":" + id.Policy + "}:ledger:" + id.Evidence + ":" + what
+}
+
+func (l *RedisLedger) slotKey(id ID, minute int64) string {
+	return l.key(id, "slot:"+strconv.FormatInt(minute, 10))
+}
+
+func (l *RedisLedger) hourKey(id ID, hour int64) string {
+	return l.key(id, "hour:"+strconv.FormatInt(hour, 10))
+}
+
+func (l *RedisLedger) topKey(id ID, kind KeyKind) string { return l.key(id, "top:"+kind.String()) }
+
+func (l *RedisLedger) errorsKey(id ID, kind KeyKind) string {
+	return l.key(id, "errors:"+kind.String())
+}
+
+func (l *RedisLedger) keysKey(id ID, kind KeyKind) string { return l.key(id, "keys:"+kind.String()) }
+
+// Add implements Ledger in one script. A HyperLogLog counts a hash that is sent twice once, so hashes need no number: they follow
+// in a pipeline, which does not make the script longer.
+func (l *RedisLedger) Add(ctx context.Context, id ID, b *Batch) (int, error) {
+	keys, args := l.addition(id, b)
+	dropped, err := addScript.Run(ctx, l.rdb, keys, args...).Int()
+	if err != nil {
+		return 0, fmt.Errorf("evidence: write ledger: %w", humanize.Discreet(err))
+	}
+
+	pipe := l.rdb.Pipeline()
+	for kind, hashes := range b.Keys {
+		if len(hashes) > 0 {
+			key := l.keysKey(id, KeyKind(kind))
+			pipe.PFAdd(ctx, key, elements(hashes)...)
+			pipe.Expire(ctx, key, hoursLive)
+		}
+	}
+	if pipe.Len() == 0 {
+		return dropped, nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("evidence: write ledger: %w", humanize.Discreet(err))
+	}
+	return dropped, nil
+}
+
+// addition returns the keys and arguments of the script.
+func (l *RedisLedger) addition(id ID, b *Batch) (keys []string, args []any) {
+	keys = []string{l.key(id, "writer:"+b.Writer), l.key(id, "changes")}
+	args = []any{
+		b.Seq, seconds(writersLive), seconds(takesFor), seconds(aheadFor), seconds(slotsLive), changesKept, topKept,
+		seconds(hoursLive), len(b.Slots),
+	}
+	for i := range b.Slots {
+		s := &b.Slots[i]
+		keys = append(keys, l.slotKey(id, s.Unix))
+		args = append(args, s.Unix)
+
+		counts := s.counters()
+		for i := range s.Ticks {
+			counts = append(counts, s.Ticks[i].counters()...)
+		}
+		counts = slices.DeleteFunc(counts, func(c counter) bool { return *c.n == 0 })
+		args = append(args, len(counts))
+		for _, c := range counts {
+			args = append(args, c.name, *c.n)
+		}
+		ofKeys := s.keyCounters()
+		args = append(args, len(ofKeys))
+		for _, c := range ofKeys {
+			args = append(args, c.group, c.most, c.key, c.n)
+		}
+		sets := s.hashes()
+		args = append(args, len(sets))
+		for _, h := range sets {
+			args = append(args, h.name, h.width, h.most, h.text)
+		}
+	}
+
+	for kind, list := range b.Tops {
+		if len(list) == 0 {
+			continue
+		}
+		keys = append(keys, l.topKey(id, KeyKind(kind)), l.errorsKey(id, KeyKind(kind)))
+		args = append(args, len(list))
+		for _, k := range list {
+			args = append(args, k.Key, k.Count, k.Error)
+		}
+	}
+	return keys, args
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// elements writes hashes as texts: another one would count each key again.
+func elements(hashes []uint64) []any {
+	list := make([]any, len(hashes))
+	for i, hash := range hashes {
+		list[i] = strconv.FormatUint(hash, 36)
+	}
+	return list
+}
+
+// lastChange bounds the numbers of changes, which are microseconds: one beyond it is another program's, and add.lua takes it away.
+const lastChange = 1<<52 - 1
+
+// Slots implements Ledger in two round trips: what has changed, and these slots.
+func (l *RedisLedger) Slots(ctx context.Context, id ID, from, since int64) ([]Slot, int64, error) {
+	changes, err := l.rdb.ZRevRangeByScoreWithScores(ctx, l.key(id, "changes"), &redis.ZRangeBy{
+		Min: strconv.FormatInt(since, 10), Max: strconv.FormatInt(lastChange, 10), Count: changesKept,
+	}).Result()
+	if err != nil {
+		return nil, 0, fmt.Errorf("evidence: read ledger: %s: %w", l.key(id, "changes"), humanize.Discreet(err))
+	}
+
+	pipe := l.rdb.Pipeline()
+	var slots []Slot
+	var cmds []*redis.MapStringStringCmd
+	last := int64(0)
+	for _, c := range changes {
+		minute, err := strconv.ParseInt(c.Member.(string), 10, 64)
+		if err != nil || minute < 0 {
+			continue // of another program: no writer has named a slot so
+		}
+		last = max(last, int64(c.Score))
+		if minute >= from {
+			slots = append(slots, Slot{Minute: Minute{Unix: minute}, Change: int64(c.Score)})
+			cmds = append(cmds, pipe.HGetAll(ctx, l.slotKey(id, minute)))
+		}
+	}
+	if len(slots) == 0 {
+		return nil, last, nil
+	}
+
+	// A key of another kind fails the slot, and a read that fails all of them.
+	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
+		return nil, 0, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(err))
+	}
+	for i, cmd := range cmds {
+		minute, change := slots[i].Unix, slots[i].Change
+		slots[i] = slotOf(minute, cmd.Val())
+		slots[i].Change = change
+		if err := cmp.Or(cmd.Err(), slots[i].Err); err != nil {
+			slots[i].Err = fmt.Errorf("%s: %w", l.slotKey(id, minute), err)
+		}
+	}
+	slices.SortFunc(slots, func(a, b Slot) int { return cmp.Compare(a.Unix, b.Unix) })
+	return slots, last, nil
+}
+
+// isReply reports whether Redis has answered with an error.
+func isReply(err error) bool {
+	_, ok := err.(redis.Error)
+	return ok
+}
+
+// Store implements Ledger.
+func (l *RedisLedger) Store(ctx context.Context, id ID, h *Hour, change int64) error {
+	text, err := json.Marshal(packed(h))
+	if err == nil {
+		keys := []string{l.hourKey(id, h.Unix)}
+		err = humanize.Discreet(storeScript.Run(ctx, l.rdb, keys, change, text, gone(h.Unix).Unix(), seconds(hoursLive)).Err())
+	}
+	if err != nil {
+		return fmt.Errorf("evidence: store hour: %w", err)
+	}
+	return nil
+}
+
+// Hours implements Ledger in one pipeline.
+//
+// One entry that cannot be read fails the whole read, so that the gate never judges evidence with a hole that it does
+// not know of. Until the entry expires or is deleted, the policy has no verdict; the error names the key.
+func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) (hours []Hour, err error) {
+	// A caller may ask for all time, and expired hours are not worth a command each.
+	from = max(from, to-int64(hoursLive/time.Hour))
+	if from > to {
+		return nil, nil
+	}
+	pipe := l.rdb.Pipeline()
+	var cmds []*redis.SliceCmd
+	for hour := from; hour <= to; hour++ {
+		cmds = append(cmds, pipe.HMGet(ctx, l.hourKey(id, hour), "hour")) // HGET would fail the pipeline where there is none
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(err))
+	}
+
+	for i, cmd := range cmds {
+		text, stored := cmd.Val()[0].(string)
+		if !stored {
+			continue
+		}
+		var p packedHour
+		h, err := Hour{}, json.Unmarshal([]byte(text), &p)
+		if err == nil {
+			h, err = p.unpack(from + int64(i))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("evidence: read ledger: %s: %w", l.hourKey(id, from+int64(i)), err)
+		}
+		hours = append(hours, h)
+	}
+	return hours, nil
+}
+
+// Distinct implements Ledger by HyperLogLogs: bounded memory, and hashes that are sent twice count once.
+func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, err error) {
+	pipe := l.rdb.Pipeline()
+	for kind := range KeyKind(keyKinds) {
+		pipe.PFCount(ctx, l.keysKey(id, kind))
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err != nil {
+		return n, fmt.Errorf("evidence: count keys: %w", humanize.Discreet(err))
+	}
+	for kind, cmd := range cmds {
+		n[kind] = cmd.(*redis.IntCmd).Val()
+	}
+	return n, nil
+}
+
+// Top implements Ledger in one pipeline.
+func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind) ([]KeyCount, error) {
+	pipe := l.rdb.Pipeline()
+	counts := pipe.ZRevRangeWithScores(ctx, l.topKey(id, kind), 0, topKept-1)
+	errors := pipe.ZRevRangeWithScores(ctx, l.errorsKey(id, kind), 0, topKept-1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("evidence: top keys: %w", humanize.Discreet(err))
+	}
+
+	of := map[string]int64{}
+	for _, z := range errors.Val() {
+		of[z.Member.(string)] = int64(z.Score)
+	}
+	var list []KeyCount
+	for _, z := range counts.Val() {
+		key := z.Member.(string)
+		list = append(list, KeyCount{Key: key, Count: int64(z.Score), Error: of[key]})
+		if z.Score != float64(int64(z.Score)) || !believed(int64(z.Score), of[key]) {
+			return nil, fmt.Errorf("evidence: top keys: %s: a count of %v cannot be read", l.topKey(id, kind), z.Score)
+		}
+	}
+	return MergeTop(topWritten, list), nil
+}

@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"math"
+
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+)
+
+// blockDenominator is what a block needs besides its length: as many as allow one difference.
+func blockDenominator(p0 float64) int64 { return int64(math.Ceil(1 / p0)) }
+
+// leastDenominator is what a guard needs. With it one difference is at most a fifth of the threshold.
+func leastDenominator(p0 float64) int64 { return int64(math.Ceil(5 / p0)) }
+
+// block is an hour of evidence for one ratio, or as many hours as have blockDenominator requests.
+type block struct {
+	evidence.Span
+	ratio       float64
+	denominator int64
+	// taken is the ratio with every evaluation that could not be compared taken for a difference: no answer that was missed can
+	// make it larger.
+	taken float64
+	busy  float64 // the denominator in units of a busy block, see busyness
+}
+
+// blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A block
+// closes once it is at least an hour long and has blockDenominator in its denominator, which
+// idle time does not add to. The time after the last block is still open at now. An earlier
+// now yields the first of the same blocks.
+func blocksOf(minutes []evidence.Minute, r evidence.Ratio, p0 float64, since, now int64) (closed []block) {
+	enough := blockDenominator(p0)
+	var tally evidence.Tally
+	from, counted := since, since // counted is the end of the last minute counted
+	var busy busyness
+
+	// A block ends with its hour, or later with the minute that filled it: idle
+	// time after that belongs to the next block.
+	closeBefore := func(t int64) {
+		numerator, denominator := r.Of(tally)
+		end := max(from+minutesAnHour, counted)
+		if denominator < enough || end > t {
+			return
+		}
+
+		uncompared := tally.Uncompared()
+		closed = append(closed, block{
+			Span:        evidence.Span{From: from, To: end},
+			ratio:       float64(numerator) / float64(denominator),
+			denominator: denominator,
+			taken:       float64(numerator+uncompared) / float64(denominator+uncompared),
+			busy:        busy.next(denominator),
+		})
+		from, tally = end, evidence.Tally{}
+	}
+
+	for i := range minutes {
+		closeBefore(minutes[i].Unix)
+		tally.Add(minutes[i].Tally)
+		counted = minutes[i].Unix + 1
+		closeBefore(counted)
+	}
+	closeBefore(now)
+	return closed
+}
+
+// endedBy returns the blocks that have ended by an instant.
+func endedBy(now int64, blocks []block) []block {
+	n := 0
+	for n < len(blocks) && blocks[n].To <= now {
+		n++
+	}
+	return blocks[:n]
+}

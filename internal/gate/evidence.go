@@ -1,0 +1,57 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+)
+
+// Evidence is all that the gate judges by.
+type Evidence struct {
+	History evidence.History
+	// Since is when the evidence began, Now the instant judged.
+	Since, Now time.Time
+	// Live is the number of live instances, and Others how many of them have another fingerprint. NotWriting are the ids of live instances that have
+	// written no evidence for a minute, though they are heard of, OtherFingerprint those of instances that serve another fingerprint.
+	Live, Others     int
+	NotWriting       []string
+	OtherFingerprint []string
+	// Step is the step that the verdict is for.
+	Step Step
+	// Lately are the protected keys of the last minutes, where the leader has looked before.
+	Lately evidence.ProtectedKeys `json:"-"`
+	// Denied are the minutes in which keys were first denied, in order, where all of them are known: in a replay. nil elsewhere.
+	Denied []int64 `json:"-"`
+	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
+	Exposure Exposure
+	// Sides say what is compared, and what can disturb it.
+	Sides Sides `json:",omitzero"`
+	// Unheard is the last write of an instance that is live, or was heard of within a window, and has written nothing for a
+	// minute; the zero time if there is none. Nobody knows what it has counted.
+	Unheard time.Time `json:",omitzero"`
+}
+
+// Exposure is a stage in which the candidate is enforced for some keys, or for all.
+type Exposure struct {
+	Since   time.Time // when the stage, or its percentage, began
+	AllKeys bool
+}
+
+// Step is a step forward: its name, such as canary 10 %, and the percentage of the keys for
+// which the candidate is enforced after it. The zero Step is the first one.
+type Step struct {
+	Name    string
+	Percent float64
+}
+
+// keysDenied returns how many distinct keys the authoritative had denied before a minute.
+func (e *Evidence) keysDenied(before int64) int64 {
+	if e.Denied == nil {
+		return e.History.Distinct[evidence.KeysDenied]
+	}
+	n := int64(0)
+	for n < int64(len(e.Denied)) && e.Denied[n] < before {
+		n++
+	}
+	return n
+}

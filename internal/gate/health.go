@@ -1,0 +1,83 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+)
+
+// A candidate that fails hurts no client: the authoritative stands in for it. A slow one delays its clients, at most for the
+// time that its client or limiter is given. So one slow moment of a store is no reason to roll back, and a hold can wait for
+// it to end.
+const (
+	// unwellShare is the fraction of requests that may fail or be slow, leastFailed and
+	// leastSlow the number that must do so.
+	unwellShare = 0.01
+	leastFailed = 5
+	leastSlow   = 3
+	// holdTicks is how long it must last for a hold, and illMinutes for a rollback.
+	holdTicks  = 3
+	illMinutes = 3
+)
+
+// complaint is one way in which a candidate is unwell.
+type complaint struct {
+	of    func(*evidence.Tick) int64
+	least int64
+	words string // with the seconds, the number and of how many
+}
+
+var complaints = [...]complaint{
+	{
+		func(t *evidence.Tick) int64 { return t.Failed }, leastFailed,
+		"the candidate fails: for %d s it did not answer %s of %s; the authoritative answered instead",
+	},
+	{
+		func(t *evidence.Tick) int64 { return t.Slow }, leastSlow,
+		"the candidate is slow: for %d s it took at least 100 ms longer than the authoritative for %s of %s",
+	},
+}
+
+// health returns the alarm of the candidate's health: a hold after half a minute, and a
+// rollback after 3 minutes.
+func (w *window) health() Alarm {
+	for _, c := range complaints {
+		if reason := w.lasts(c, illMinutes, aMinute); reason != "" {
+			return Alarm{Level: RollBack, Reason: reason, Health: true}
+		}
+		if reason := w.lasts(c, holdTicks, 1); reason != "" {
+			return Alarm{Level: Hold, Reason: reason, Health: true}
+		}
+	}
+	return Alarm{}
+}
+
+// lasts words a complaint that is in each of the last n spans, each of some complete ticks; "" if
+// it is not.
+func (w *window) lasts(c complaint, n, ticks int64) string {
+	for i := range n {
+		span := window{ticks: w.ticks, now: w.now - i*ticks}
+		sum := span.sum(ticks)
+		if bad := c.of(&sum); bad < c.least || float64(bad) <= unwellShare*float64(sum.Tally.Evaluations()) {
+			return ""
+		}
+	}
+
+	sum := w.sum(n * ticks)
+	return fmt.Sprintf(c.words, n*ticks*evidence.TickSeconds,
+		humanize.Grouped(c.of(&sum)), humanize.Counted(sum.Tally.Evaluations(), "request"))
+}
+
+// Well reports whether the candidate was well in all the time that the ticks cover: the health
+// asks for nothing at the end of any of them.
+func Well(cfg Config, r Recent) bool {
+	w := windowOf(cfg, r)
+	for now := w.now; now > w.now-int64(TicksBack.Seconds())/evidence.TickSeconds; now-- {
+		then := window{cfg: cfg, ticks: w.ticks, now: now}
+		if then.health().Level != Calm {
+			return false
+		}
+	}
+	return true
+}

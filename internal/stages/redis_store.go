@@ -1,0 +1,478 @@
+package stages
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+)
+
+var (
+	//go:embed put.lua
+	putText string
+	//go:embed publish.lua
+	publishText string
+	//go:embed heartbeat.lua
+	heartbeatText   string
+	heartbeatScript = redis.NewScript(heartbeatText)
+)
+
+// RedisStore is the store of a fleet. All keys have one hash tag, so that one script changes what belongs
+// together: behind algorithms.KeyPrefix and {name}, :states, :instances, :policies, :assessments and :details are hashes,
+// :heard is a sorted set of when instances were, :lease the leader, :changes a number, :levels a text, and :audit:POLICY a stream.
+type RedisStore struct {
+	rdb  redis.UniversalClient
+	name string
+}
+
+var _ Store = (*RedisStore)(nil)
+
+// NewRedisStore returns the store of the services of that name.
+func NewRedisStore(rdb redis.UniversalClient, name string) *RedisStore {
+	return &RedisStore{rdb: rdb, name: name}
+}
+
+func (s *RedisStore) key(what string) string {
+	return algorithms.KeyPrefix + "{" + s.name + "}:" + what
+}
+
+func (s *RedisStore) channel() string { return s.key("changed") }
+
+// States implements Store.
+func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, error) {
+	states := make([]State, len(policies))
+	if len(policies) == 0 {
+		return states, nil
+	}
+
+	// A key of another type is garbage like an unreadable state. Every other error means
+	// that the state is unknown, and an unknown state must not look rolled back already.
+	values, err := s.rdb.HMGet(ctx, s.key("states"), policies...).Result()
+	garbage := redis.HasErrorPrefix(err, "WRONGTYPE")
+	if err == nil && len(values) != len(policies) {
+		err = errReply
+	}
+	if err != nil && !garbage {
+		return nil, fmt.Errorf("stages: read states: %w", humanize.Discreet(err))
+	}
+	for i := range policies {
+		text := unreadable
+		if !garbage {
+			text, _ = values[i].(string)
+		}
+		states[i] = stateOf(text)
+	}
+	return states, nil
+}
+
+var errReply = errors.New("a reply that cannot be read")
+
+const (
+	// unreadable stands for states in a key of another type.
+	unreadable = "?"
+	// unreadableReason is the reason of the state that stands for an unreadable one.
+	unreadableReason = "the stored state cannot be read"
+)
+
+// Unreadable reports whether the state stands for one that Redis has, and which cannot be read.
+func (s State) Unreadable() bool { return s.Reason == unreadableReason && s.At.IsZero() }
+
+// head returns what a stored state begins with, for the script.
+func (s State) head() []string {
+	return []string{s.Version.String(), s.safetyText(), s.sinceText(), s.Fingerprint}
+}
+
+// stateOf reads a stored state: TERM.SEQ, safety, since and fingerprint for the script, then the whole. A state that cannot
+// be read counts as rolled back, because it is unknown whether the candidate may be enforced.
+func stateOf(text string) (s State) {
+	if text == "" {
+		return State{}
+	}
+	parts := strings.SplitN(text, " ", 5)
+	if len(parts) == 5 && json.Unmarshal([]byte(parts[4]), &s) == nil && slices.Contains(Stages[:], s.Stage) && s.Version.believed() &&
+		slices.Equal(parts[:4], s.head()) {
+		return s
+	}
+
+	// The version is stored before the state, so that a step can still expect it; it is
+	// zero if that cannot be read or believed either, and every other state supersedes it.
+	s = State{Stage: RolledBack, Hold: true, Reason: unreadableReason}
+	if v, err := ParseVersion(parts[0]); err == nil && v.believed() {
+		s.Version = v
+	}
+	return s
+}
+
+// onceCmd is never sent twice: after an error the caller reads whether it was executed.
+type onceCmd struct{ *redis.Cmd }
+
+// NoRetry keeps go-redis from sending the command again.
+func (onceCmd) NoRetry() bool { return true }
+
+func (s *RedisStore) once(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	all := []any{"EVAL", script, len(keys)}
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	cmd := onceCmd{redis.NewCmd(ctx, append(all, args...)...)}
+	_ = s.rdb.Process(ctx, cmd) // the command has its error
+	return cmd.Cmd
+}
+
+// Put implements Store in one script.
+func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Condition) error {
+	next = next.inUTC() // the script compares times as texts
+	text, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("stages: put %s: %w", policy, err)
+	}
+
+	// An expected state without a fingerprint could not be read, and is known by its version only.
+	var version, safety, since, fingerprint, asOf string
+	if only.Expect != nil {
+		version, safety = only.Expect.Version.String(), only.Expect.safetyText()
+		since, fingerprint = only.Expect.sinceText(), only.Expect.Fingerprint
+	}
+	if !only.AsOf.IsZero() {
+		asOf = strconv.FormatInt(only.AsOf.Unix(), 10)
+	}
+
+	// The number of changes is drawn and not raised: one that a failover takes back and a later change raises again would
+	// be one that instances know.
+	keys := []string{s.key("states"), s.key("audit:" + policy), s.key("changes")}
+	reply, err := s.once(ctx, putText, keys,
+		version, next.Term, next.Seq, next.safetyText(), next.sinceText(), next.Fingerprint, text,
+		safety, since, fingerprint, asOf, int(asOfWithin.Seconds()), keptHistory, s.channel(), policy, 1+rand.Int64N(math.MaxInt64)).Slice()
+	if err == nil && len(reply) != 2 {
+		err = errReply
+	}
+	if err != nil {
+		return fmt.Errorf("stages: put %s: %w", policy, humanize.Discreet(err))
+	}
+	switch stored, _ := reply[0].(int64); stored {
+	case 1:
+		return nil
+	case -1:
+		return errStale(policy, only.AsOf)
+	}
+	return fmt.Errorf("stages: %s is at %v: %w", policy, reply[1], ErrConflict)
+}
+
+// History implements Store. An entry that cannot be read is an error.
+func (s *RedisStore) History(ctx context.Context, policy string) ([]State, error) {
+	entries, err := s.rdb.XRevRangeN(ctx, s.key("audit:"+policy), "+", "-", keptHistory).Result()
+	if err != nil {
+		return nil, fmt.Errorf("stages: history of %s: %w", policy, humanize.Discreet(err))
+	}
+
+	history := make([]State, len(entries))
+	for i, e := range entries {
+		text, _ := e.Values["state"].(string)
+		if err := json.Unmarshal([]byte(text), &history[i]); err != nil {
+			return nil, fmt.Errorf("stages: history of %s: entry %s: %w", policy, e.ID, err)
+		}
+	}
+	slices.Reverse(history)
+	return history, nil
+}
+
+// Heartbeat implements Store in one script, which may run twice.
+func (s *RedisStore) Heartbeat(ctx context.Context, h Heartbeat) (Heard, error) {
+	what, self := "heartbeat", ""
+	switch {
+	case h.Leaves:
+		what = "leave"
+	case h.Leads:
+		what = "lead"
+	}
+	if h.Self != nil {
+		text, err := json.Marshal(h.Self)
+		if err != nil {
+			return Heard{}, fmt.Errorf("stages: heartbeat: %w", err)
+		}
+		self = string(text)
+	}
+	args := []any{
+		h.ID, what, self, LeaseFor.Milliseconds(), h.Changes, LiveFor.Milliseconds(), SilentFor.Milliseconds(), len(h.Policies),
+	}
+	for _, policy := range h.Policies {
+		args = append(args, policy)
+	}
+	for _, spec := range h.Specs {
+		text, err := json.Marshal(spec)
+		if err != nil {
+			return Heard{}, fmt.Errorf("stages: announce %s: %w", spec.Policy, err)
+		}
+		args = append(args, spec.Policy, text)
+	}
+
+	keys := []string{s.key("heard"), s.key("instances"), s.key("lease"), s.key("changes"), s.key("states"), s.key("policies"), s.key("levels")}
+	reply, err := heartbeatScript.Run(ctx, s.rdb, keys, args...).Slice()
+	if err != nil {
+		return Heard{}, fmt.Errorf("stages: heartbeat: %w", humanize.Discreet(err))
+	}
+	heard, err := readHeard(reply, len(h.Policies))
+	if err != nil {
+		return Heard{}, fmt.Errorf("stages: heartbeat: %w", err)
+	}
+	return heard, nil
+}
+
+// refusal is an error of a command inside of a script.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (r refusal) RedisError()   {}
+
+func readHeard(reply []any, policies int) (h Heard, err error) {
+	const before = 8 // the states
+	if len(reply) != before && len(reply) != before+policies {
+		return h, errReply
+	}
+	text := func(i int) string { s, _ := reply[i].(string); return s }
+	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
+
+	us, err := strconv.ParseInt(text(0), 10, 64)
+	if err != nil {
+		return h, errReply
+	}
+	h.Now = time.UnixMicro(us).UTC()
+	h.Changes, _ = strconv.ParseInt(text(1), 10, 64) // a number that cannot be read is none
+	h.Leader, h.Lease = text(2), time.Duration(number(3))*time.Millisecond
+	h.Live, h.Known = int(number(4)), number(5) == 1
+	if why := text(6); why != "" {
+		h.Refused = humanize.Discreet(refusal(why))
+	}
+	var l levels
+	if json.Unmarshal([]byte(text(7)), &l) == nil {
+		h.Levels = l.recent(h.Now)
+	}
+	if len(reply) == before {
+		return h, nil
+	}
+	h.States = make([]State, policies)
+	for i := range h.States {
+		h.States[i] = stateOf(text(before + i))
+	}
+	return h, nil
+}
+
+// TryWrite asks for a write that changes nothing, and returns what Redis answers to it: nil if it takes writes.
+func (s *RedisStore) TryWrite(ctx context.Context) error {
+	// The key is never there, so XX stores nothing. Redis looks at its memory, its role and the user's rights before that.
+	err := s.rdb.SetArgs(ctx, s.key("writable"), "", redis.SetArgs{Mode: "XX", TTL: time.Second}).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return fmt.Errorf("stages: try a write: %w", humanize.Discreet(err))
+	}
+	return nil
+}
+
+// Fleet implements Store in one pipeline.
+func (s *RedisStore) Fleet(ctx context.Context) (Fleet, error) {
+	pipe := s.rdb.Pipeline()
+	lease := pipe.Get(ctx, s.key("lease"))
+	heard := pipe.ZRangeWithScores(ctx, s.key("heard"), 0, -1)
+	instances := pipe.HGetAll(ctx, s.key("instances"))
+	specs := pipe.HGetAll(ctx, s.key("policies"))
+	clock := pipe.Time(ctx)
+
+	// Each command has its own error. A connection that Redis refuses, as after a change of its
+	// password, fails the pipeline alone.
+	_, refused := pipe.Exec(ctx)
+	var err error
+	for _, cmd := range []redis.Cmder{lease, heard, instances, specs, clock} {
+		if failed := cmd.Err(); failed != nil && !absent(failed) {
+			err = cmp.Or(err, failed)
+		}
+	}
+	if err == nil && clock.Val().IsZero() {
+		err = cmp.Or(refused, errReply)
+	}
+	if err != nil {
+		return Fleet{}, fmt.Errorf("stages: read the fleet: %w", humanize.Discreet(err))
+	}
+
+	f := Fleet{Now: clock.Val().UTC(), Leader: lease.Val(), Specs: readAll[Spec](specs.Val())}
+	slices.SortFunc(f.Specs, func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) })
+	for _, z := range heard.Val() {
+		id, _ := z.Member.(string)
+		i := Instance{}
+		if json.Unmarshal([]byte(instances.Val()[id]), &i) == nil && i.ID == id {
+			i.At = time.UnixMilli(int64(z.Score)).UTC()
+			f.Instances = append(f.Instances, i)
+		}
+	}
+	f.Instances = heardOf(f.Instances, f.Now)
+	return f, nil
+}
+
+// absent reports whether an error says that there is nothing, or garbage in its place.
+func absent(err error) bool {
+	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")
+}
+
+// readAll reads every field of a hash. It skips fields that it cannot read: one of them must not hide the others.
+func readAll[T any](fields map[string]string) []T {
+	list := make([]T, 0, len(fields))
+	for _, text := range fields {
+		var v T
+		if json.Unmarshal([]byte(text), &v) == nil {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// Publish implements Store in one script.
+func (s *RedisStore) Publish(ctx context.Context, f Findings) error {
+	text := ""
+	if f.Levels != nil {
+		b, err := json.Marshal(levels{f.At, f.Levels})
+		if err != nil {
+			return fmt.Errorf("stages: publish levels: %w", err)
+		}
+		text = string(b)
+	}
+	args := []any{f.At.UnixMicro(), int(asOfWithin.Seconds()), f.By, text, SilentFor.Milliseconds()}
+	for i := range f.Policies {
+		small, large, err := f.Policies[i].texts()
+		if err != nil {
+			return fmt.Errorf("stages: publish what was found of %s: %w", f.Policies[i].Policy, err)
+		}
+		args = append(args, f.Policies[i].Policy, small, large)
+	}
+
+	keys := []string{s.key("assessments"), s.key("details"), s.key("levels"), s.key("lease")}
+	stored, err := s.once(ctx, publishText, keys, args...).Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("stages: publish what was found: %w", humanize.Discreet(err))
+	case stored == 0:
+		return errStale("what was found", f.At)
+	}
+	return nil
+}
+
+// levels are published for instances with adaptive limits.
+type levels struct {
+	At     time.Time                 `json:"at"`
+	Levels map[string]adaptive.State `json:"levels"`
+}
+
+// recent returns the levels, nil if they are old: instances then do not go by them.
+func (l *levels) recent(now time.Time) map[string]adaptive.State {
+	if !within(now, l.At, LiveFor) {
+		return nil
+	}
+	return l.Levels
+}
+
+// texts are the two parts of an assessment, "" for one that is not there.
+func (p *Published) texts() (small, large string, err error) {
+	text, err := json.Marshal(p)
+	if err != nil || p.Details == nil {
+		return string(text), "", err
+	}
+	details, err := json.Marshal(p.Details)
+	return string(text), string(details), err
+}
+
+// Published implements Store.
+func (s *RedisStore) Published(ctx context.Context, policies []string, details bool) ([]Published, error) {
+	list := make([]Published, len(policies))
+	if len(policies) == 0 {
+		return list, nil
+	}
+	texts, err := s.rdb.HMGet(ctx, s.key("assessments"), policies...).Result()
+	var large []any
+	if absent(err) {
+		err = nil
+	}
+	if err == nil && details {
+		if large, err = s.rdb.HMGet(ctx, s.key("details"), policies...).Result(); absent(err) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stages: read what was found: %w", humanize.Discreet(err))
+	}
+
+	for n := range policies {
+		var p Published
+		if text, _ := at(texts, n).(string); json.Unmarshal([]byte(text), &p) != nil || p.Policy != policies[n] {
+			continue
+		}
+		var d Details
+		if text, _ := at(large, n).(string); text != "" && json.Unmarshal([]byte(text), &d) == nil {
+			p.Details = &d
+		}
+		list[n] = p
+	}
+	return list, nil
+}
+
+func at(values []any, n int) any {
+	if n < len(values) {
+		return values[n]
+	}
+	return nil
+}
+
+// Forget removes all that is kept of a policy: its announcement, its state and its audit
+// trail. A policy of which nothing is kept is no error. An instance that still has the
+// policy writes it again.
+func (s *RedisStore) Forget(ctx context.Context, policy string) error {
+	pipe := s.rdb.TxPipeline()
+	for _, what := range []string{"policies", "states", "assessments", "details"} {
+		pipe.HDel(ctx, s.key(what), policy)
+	}
+	pipe.Del(ctx, s.key("audit:"+policy))
+	pipe.Set(ctx, s.key("changes"), 1+rand.Int64N(math.MaxInt64), 0)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("stages: forget %s: %w", policy, humanize.Discreet(err))
+	}
+	return nil
+}
+
+// Watch implements Store by a subscription, which go-redis restores after a broken
+// connection. Its goroutine ends with ctx, and closes the channel as its last act.
+func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
+	w := make(chan struct{}, 1)
+	go func() {
+		defer close(w)
+		subscription := s.rdb.Subscribe(ctx, s.channel())
+		defer subscription.Close()
+		// Heartbeats find what a broken connection loses, so go-redis need not look after it every 3 s.
+		messages := subscription.Channel(redis.WithChannelHealthCheckInterval(time.Minute))
+
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case _, open := <-messages:
+				// The client was closed before ctx was over. The watcher must not take a
+				// closed channel for one change after another.
+				if !open {
+					<-ctx.Done()
+					return
+				}
+				notify(w)
+			}
+		}
+	}()
+	return w
+}
