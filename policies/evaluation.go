@@ -199,7 +199,7 @@ func (m headers) Find(key ref.Val) (ref.Val, bool) {
 	if len(values) == 0 {
 		return nil, false
 	}
-	return types.String(joined(values)), true
+	return types.String(headerValue(canonical, values)), true
 }
 
 // canonicalName returns the name in the form that http.Header has it. It is "" for
@@ -211,13 +211,22 @@ func canonicalName(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// joined returns a header's value as expressions see it. HTTP lets a recipient join
-// the values of one name by commas (RFC 9110, 5.3).
-func joined(values []string) string {
+// headerValue returns a header's value as expressions see it: the first, as http.Header.Get gives
+// it to a handler. With all of them a client that the handler knows by the first could add a second
+// line, another one in each request, and begin with a fresh budget.
+//
+// Proxies add lines to these lists, and a browser may send its cookies in several.
+func headerValue(canonical string, values []string) string {
 	if len(values) == 1 {
 		return values[0]
 	}
-	return strings.Join(values, ", ")
+	switch canonical {
+	case "X-Forwarded-For", "Forwarded", "Via":
+		return strings.Join(values, ", ") // RFC 9110, 5.3
+	case "Cookie":
+		return strings.Join(values, "; ") // RFC 9113, 8.2.3
+	}
+	return values[0]
 }
 
 // Get implements traits.Indexer. An absent header is an error, as in CEL's own maps: ""
@@ -273,7 +282,7 @@ func (m headers) lower() map[string]string {
 	w.headers = make(map[string]string, len(w.request.Headers))
 	for name, values := range w.request.Headers {
 		if len(values) > 0 {
-			w.headers[strings.ToLower(name)] = joined(values)
+			w.headers[strings.ToLower(name)] = headerValue(name, values)
 		}
 	}
 	return w.headers

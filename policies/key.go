@@ -282,7 +282,7 @@ func (p *plain) value(r *Request) (string, bool) {
 
 	// As for CEL, a header without a value is absent.
 	if values := r.Headers[p.header]; len(values) > 0 {
-		return joined(values), true
+		return headerValue(p.header, values), true
 	}
 	return p.absent, p.optional
 }

@@ -178,13 +178,14 @@ func (f *fleet) restore(ctx context.Context, m *migration, stored stages.State) 
 		return false, nil
 	}
 
-	f.log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
-		"policy", m.spec.Policy, "stored", stored.Version.String(), "applied", applied.Version.String())
-
 	// On a conflict the next heartbeat reads what another instance has written.
 	err := f.store.Put(ctx, m.spec.Policy, applied, stages.Condition{})
-	if errors.Is(err, stages.ErrConflict) {
+	switch {
+	case errors.Is(err, stages.ErrConflict):
 		err = nil
+	case err == nil:
+		f.log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
+			"policy", m.spec.Policy, "stored", stored.Version.String(), "applied", applied.Version.String())
 	}
 	return true, err
 }

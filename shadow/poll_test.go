@@ -1,7 +1,10 @@
 package shadow
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +93,43 @@ func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 		states, err := store.States(t.Context(), []string{"p"})
 		if err != nil || states[0].Stage != stages.RolledBack {
 			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.progress.stage.state.Load())
+		}
+	})
+}
+
+// readOnlyStore answers reads and refuses writes.
+type readOnlyStore struct{ stages.Store }
+
+func (readOnlyStore) Put(context.Context, string, stages.State, stages.Condition) error {
+	return errCut
+}
+
+// The log says that a state was written again once that is so, and once.
+func TestLogOfAWrittenState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		said := func() int { return strings.Count(out.String(), "was written again") }
+		store := &cuttable{Store: stages.NewMemoryStore()}
+		f, _ := idleOn(store, "a")
+		f.log = slog.New(slog.NewTextHandler(&out, nil))
+		pollsOf(t, f)(2)
+
+		empty := stages.NewMemoryStore()
+		store.Store = readOnlyStore{empty}
+		for range 20 {
+			time.Sleep(time.Second)
+			if f.poll(t.Context()) == nil {
+				t.Error("a refused write is no error")
+			}
+		}
+		if n := said(); n != 0 {
+			t.Errorf("nothing was written, and the log says so %d times", n)
+		}
+
+		store.Store = empty
+		pollsOf(t, f)(10)
+		if n := said(); n != 1 {
+			t.Errorf("it was written once, and the log says so %d times", n)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
@@ -106,8 +107,7 @@ func TestHostileRequests(t *testing.T) {
 		{"HTTP/1.0 without a host", "GET / HTTP/1.0\r\nX-Tenant: one\r\n\r\n", "HTTP/1.0 200"},
 		{"HTTP/1.0 again", "GET / HTTP/1.0\r\nX-Tenant: one\r\n\r\n", "r=0;"},
 		{"HTTP/1.0 is limited", "GET / HTTP/1.0\r\nX-Tenant: one\r\n\r\n", "HTTP/1.0 429"},
-		{"the header twice is another tenant", "GET / HTTP/1.0\r\nX-Tenant: one\r\nX-Tenant: two\r\n\r\n", "r=1;"},
-		{"as if joined by its sender", "GET / HTTP/1.0\r\nX-Tenant: one, two\r\n\r\n", "r=0;"},
+		{"the header twice", "GET / HTTP/1.0\r\nX-Tenant: one\r\nX-Tenant: two\r\n\r\n", "HTTP/1.0 429"},
 		{"bytes that are no text", "GET / HTTP/1.0\r\nX-Tenant: \xff\xfe{}:|#\x80\r\n\r\n", "r=1;"},
 		{"a long key", "GET / HTTP/1.0\r\nX-Tenant: " + long + "\r\n\r\n", "r=1;"},
 		{"the same long key", "GET / HTTP/1.0\r\nX-Tenant: " + long + "\r\n\r\n", "r=0;"},
@@ -119,6 +119,59 @@ func TestHostileRequests(t *testing.T) {
 	for _, tt := range tests {
 		if got := raw(t, server, tt.request); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %.300s\nwant %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// seen decides by nothing, and keeps the key of the last request.
+type seen struct {
+	set *policies.Set
+	key string
+}
+
+func (s *seen) Decide(ctx context.Context, r *policies.Request) shadow.Decision {
+	charge, _, err := s.set.Policies[0].Charge(ctx, r)
+	s.key = fmt.Sprint(charge.Key, err)
+	d := shadow.Decision{}
+	d.Allowed = true
+	return d
+}
+
+// Whatever a client sends, policies see what the handler sees: otherwise it could have one key here and another one there.
+func TestPoliciesSeeWhatHandlersSee(t *testing.T) {
+	set, err := policies.Load("test.yaml", []byte(`
+version: 1
+name: test
+policies:
+  - name: p
+    key: [request.method, request.path, request.host, 'request.headers[?"x-tenant"].orValue("")', 'request.query[?"op"].orValue("")', request.size]
+    authoritative: { algorithm: gcra, limit: 2, window: 1h }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	by, got := &seen{set: set}, ""
+	server := httptest.NewServer(httplimit.New(by, httplimit.Config{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = fmt.Sprintf("%s|%s|%s|%s|%s|%d<nil>", r.Method, r.URL.Path, strings.ToLower(r.Host), r.Header.Get("X-Tenant"), r.URL.Query().Get("op"),
+			r.ContentLength)
+	})))
+	defer server.Close()
+
+	for _, line := range []string{
+		"GET /a", "get /a", "GET /a/../b", "GET //a", "GET /a/./b", "GET /a%2Fb", "GET /%2e%2e/a", "GET /%61", "GET /a#b", "GET /a;b", "GET /a%23b", "GET /a?op=1&op=2",
+		"GET /a?op=%zz&op=2", "GET /a?op=1;op=2", "GET /a?%6fp=1#op=2", "GET /?" + strings.Repeat("&", 9_999) + "op=1", "GET http://Other/a?op=1", "GET http://other", "OPTIONS *",
+	} {
+		for _, rest := range []string{
+			"Host: x", "Host: X\r\nX-Tenant: a", "Host: x\r\nX-Tenant: a\r\nx-tenant: b", "Host: x\r\nX-Tenant:\r\nX-Tenant: b", "Host: x\r\nx-TENANT:  a b ",
+			"Host: x\r\nX_Tenant: a", "Host: x\r\nContent-Length: 0\r\nContent-Length: 0", "Host: x\r\nTransfer-Encoding: chunked",
+		} {
+			answer := raw(t, server, line+" HTTP/1.1\r\nConnection: close\r\n"+rest+"\r\n\r\n0\r\n\r\n")
+			if !strings.Contains(answer, " 200 ") {
+				t.Errorf("%.40q %q: %.100q", line, rest, answer)
+			} else if by.key != got {
+				t.Errorf("%.40q %q: policies see %.200q, the handler %.200q", line, rest, by.key, got)
+			}
 		}
 	}
 }
