@@ -78,35 +78,61 @@ func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 
 	// An interrupt that the user gave is the reason of whatever else has failed.
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		fmt.Fprintln(std.err, "shadowlimit: interrupted")
-		return exitInterrupt
+		err = statusError{exitInterrupt, errors.New("interrupted")}
 	}
 
-	// A problem of a file begins with its place, as an editor wants it. A URL in the wrong place, as an argument, is shown without
-	// its password.
+	// A URL in the wrong place, as an argument, is shown without its password.
+	f := failure{Error: humanize.WithoutSecrets(err.Error()), status: exitFailure}
+	var usage usageError
+	var status statusError
+	switch {
+	case errors.As(err, &usage):
+		f.Hint, f.status = usage.hint, exitUsage
+	case errors.As(err, &status):
+		f.status = status.status
+	}
+
+	if asksJSON(args) {
+		humanize.WriteJSON(std.err, "", f)
+		return f.status
+	}
+	// A problem of a file begins with its place, as an editor wants it.
 	name := "shadowlimit: "
 	if _, placed := err.(*policies.Problems); placed {
 		name = ""
 	}
-	fmt.Fprintf(std.err, "%s%s\n", name, humanize.WithoutSecrets(err.Error()))
-	return statusOf(err, std)
+	fmt.Fprintf(std.err, "%s%s\n", name, f.Error)
+	if f.Hint != "" {
+		fmt.Fprintf(std.err, "hint: %s\n", f.Hint)
+	}
+	return f.status
 }
 
-// statusOf returns the exit status of an error. It prints the hint if there is one.
-func statusOf(err error, std streams) int {
-	var usage usageError
-	if errors.As(err, &usage) {
-		if usage.hint != "" {
-			fmt.Fprintf(std.err, "hint: %s\n", usage.hint)
-		}
-		return exitUsage
-	}
+// failure is the contract of a command that fails with -o json: the last line on standard error.
+type failure struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
 
-	var status statusError
-	if errors.As(err, &status) {
-		return status.status
+	status int
+}
+
+// asksJSON reports whether the output is to be JSON. A wrong invocation is told so as well, and the library then has no flags.
+func asksJSON(args []string) bool {
+	asked := false
+	for i, arg := range args {
+		name, value, joined := strings.Cut(arg, "=")
+		if arg == "--" {
+			break
+		}
+		if name != "-o" && name != "--o" && name != "-output" && name != "--output" {
+			continue
+		}
+		if !joined && i+1 < len(args) {
+			value = args[i+1]
+		}
+		asked = value == string(formatJSON)
 	}
-	return exitFailure
+	return asked
 }
 
 const appDescription = `Begin with "shadowlimit demo", which needs nothing, and then replay a log of your own:
@@ -118,7 +144,8 @@ Each command has --help with examples. The README and docs/ beside it explain th
 
 Exit status: 0 done, 1 a failure, 2 a wrong invocation, 3 the gate or another condition is
 not met, 4 the state has changed meanwhile, 5 not applied or not stored in time, 130
-interrupted. Errors are text on standard error, even with -o json.`
+interrupted. Errors are text on standard error; with -o json its last line is the error as
+JSON, {"error": "...", "hint": "..."}.`
 
 func newApp(std streams) *cli.App {
 	app := &cli.App{

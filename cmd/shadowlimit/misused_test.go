@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,5 +89,34 @@ policies:
 	status, out, talk := shell(t, "", "test", filepath.Join(dir, "checkout.tests.yaml"))
 	if status != exitOK || !strings.Contains(out, "2 passed, 0 failed") {
 		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+}
+
+// With -o json a command that fails says so in JSON as well, with the exit status that it has as text.
+func TestFailuresAsJSON(t *testing.T) {
+	for _, args := range [][]string{
+		{"status", "--redis", "redis://127.0.0.1:1", "--name", "x"},
+		{"status", "--name", "x", "--redis", "http://user:secret@host"},
+		{"top", "p", "--nme", "x"},
+		{"validate", "missing.yaml"},
+		{"validate", write(t, "broken.yaml", []byte(brokenFile))},
+		{"replay", "--from", "gcra:1/1m", "--to", "none"},
+		{"explain"},
+	} {
+		status, _, _ := shell(t, "", args...)
+		for _, flags := range [][]string{{"-o", "json"}, {"--output=json"}} {
+			asJSON, _, talk := shell(t, "", append(args, flags...)...)
+			lines := strings.Split(strings.TrimSpace(talk), "\n")
+			var f failure
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &f); err != nil || f.Error == "" {
+				t.Errorf("%q: %q: %v", args, talk, err)
+			}
+			if asJSON != status || status == 0 {
+				t.Errorf("%q: exit status %d, with %q %d", args, status, flags, asJSON)
+			}
+			if strings.Contains(talk, "secret") {
+				t.Errorf("%q: %s", args, talk)
+			}
+		}
 	}
 }

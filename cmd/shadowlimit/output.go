@@ -1,12 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // format is the form of a report, as -o names it.
@@ -55,7 +56,5 @@ func (f format) print(out io.Writer, report any, text func(io.Writer) error) err
 }
 
 func writeJSON(out io.Writer, report any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	return humanize.WriteJSON(out, "  ", report)
 }

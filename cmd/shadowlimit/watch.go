@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -83,7 +82,7 @@ func (f *fleet) watch(c *cli.Context, std streams) error {
 	}
 }
 
-func showJSON(out io.Writer, r *status.Report) error { return json.NewEncoder(out).Encode(r) }
+func showJSON(out io.Writer, r *status.Report) error { return humanize.WriteJSON(out, "", r) }
 
 // showLines is for files and pipes: one line for each policy.
 func showLines(out io.Writer, r *status.Report) error {

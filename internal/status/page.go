@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 //go:embed page.html
@@ -82,15 +83,13 @@ func wantsJSON(r *http.Request) bool {
 
 func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetIndent("", "  ")
 
 	// A program must not take an old report for a new one: an answer that is not of now has an error and an age.
 	var content any = current{Here: now.here, Report: now.report}
 	if now.err != nil {
 		content = now.stale(time.Now())
 	}
-	if err := encoder.Encode(content); err != nil {
+	if err := humanize.WriteJSON(&body, "  ", content); err != nil {
 		http.Error(w, "the report could not be written", http.StatusInternalServerError)
 		return
 	}
