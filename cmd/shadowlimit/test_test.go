@@ -163,8 +163,8 @@ func TestTestJSON(t *testing.T) {
 
 	decoded(t, out, &report)
 	policies := filepath.Join(filepath.Dir(file), "shop.yaml")
-	if status != 1 || talk != "shadowlimit: 1 test failed\n" || report.File != file || report.Policies != policies {
 	if status != 1 || talk != `{"error":"1 test failed"}`+"\n" || report.File != file || report.Policies != policies {
+		t.Errorf("status %d, %q, %+v", status, talk, report)
 	}
 
 	got := fmt.Sprint(report.Passed, report.Failed, report.Failures, report.Coverage)
