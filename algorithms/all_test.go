@@ -87,10 +87,10 @@ func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
 		for i, at := range []int64{0, 0, half, half, last, last, last + 1, last + 1, 2*last + 2, 2*last + 2} {
 			cost := limit.Capacity() + int64(i%2)
 			_, d, err := a.Step(algorithms.State{}, &limit, cost, at)
-			if want := cost <= limit.Capacity(); err != nil || d.Allowed != want || d.Limit != limit.Capacity() {
+			if want := cost <= limit.Capacity(); err != nil || d.Allowed != want || d.Capacity != limit.Capacity() {
 				t.Errorf("%s with %s: cost %d on an unused key, %d us after the epoch: allowed %t, limit %d, error %v; "+
 					"an unused key must admit Limit.Capacity(), which is %d, and no more",
-					a.Name(), limit, cost, at, d.Allowed, d.Limit, err, limit.Capacity())
+					a.Name(), limit, cost, at, d.Allowed, d.Capacity, err, limit.Capacity())
 			}
 		}
 	}

@@ -146,7 +146,7 @@ func (b *bucket) step(s *State, d *Decision, cost, at int64) {
 	debt := b.debt(*s, now)
 
 	// A cost above the burst is compared first: its product could overflow.
-	*d = Decision{Limit: b.burst, Allowed: cost == 0 || cost <= b.burst && cost*b.token <= b.capacity-debt}
+	*d = Decision{Capacity: b.burst, Allowed: cost == 0 || cost <= b.burst && cost*b.token <= b.capacity-debt}
 	switch {
 	case d.Allowed && cost > 0:
 		debt += cost * b.token

@@ -13,8 +13,8 @@ const Never time.Duration = math.MaxInt64
 type Decision struct {
 	// Allowed reports whether the charge may proceed.
 	Allowed bool
-	// Limit is the capacity: the largest cost that an unused key admits.
-	Limit int64
+	// Capacity is the capacity: the largest cost that an unused key admits.
+	Capacity int64
 	// Remaining is the largest cost that would be allowed now, after this
 	// decision; -1 where a custom limiter does not tell.
 	Remaining int64

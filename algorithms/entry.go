@@ -256,7 +256,7 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 
 	d := &into[r].Decision
 	idleAt, freeAt := at+micros(d.ResetAfter), at
-	e.spent = d.Limit - d.Remaining
+	e.spent = d.Capacity - d.Remaining
 	if d.Remaining == 0 {
 		freeAt += micros(e.retryOfOne(&c.Sides[r], sides.names[r], at))
 	}

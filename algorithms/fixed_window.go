@@ -57,7 +57,7 @@ func (l *Limit) stepAligned(s *State, d *Decision, cost, at int64) {
 // countInWindow judges a cost in a window that holds used units and is over
 // after toEnd microseconds. It writes the decision, and returns the units held after it.
 func countInWindow(d *Decision, used int64, l *Limit, cost, toEnd int64) int64 {
-	*d = Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
+	*d = Decision{Capacity: l.Requests, Allowed: admits(cost, l.Requests-used)}
 	switch {
 	case d.Allowed:
 		used += cost

@@ -21,7 +21,7 @@ func TestLimitOfZeroDeniesAlways(t *testing.T) {
 			t.Fatal(err)
 		}
 		after, d, err := a.Step(used, &banned, 1, 1)
-		if err != nil || d.Allowed || d.RetryAfter != algorithms.Never || d.Remaining != 0 || d.Limit != 0 {
+		if err != nil || d.Allowed || d.RetryAfter != algorithms.Never || d.Remaining != 0 || d.Capacity != 0 {
 			t.Errorf("%s with %s: %+v, error %v: want a denial for ever", a.Name(), banned, d, err)
 		}
 

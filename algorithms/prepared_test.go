@@ -22,7 +22,7 @@ func TestPreparedSidesAreBounded(t *testing.T) {
 		}
 
 		for r := range into[0] {
-			if got := into[0][r].Decision.Limit; got != limit.Requests {
+			if got := into[0][r].Decision.Capacity; got != limit.Requests {
 				t.Fatalf("charge %d, %s: judged by a limit of %d, want %d", i, Role(r), got, limit.Requests)
 			}
 		}
@@ -36,7 +36,7 @@ func TestPreparedSidesAreBounded(t *testing.T) {
 type strict struct{ GCRA }
 
 func (strict) Step(s State, l *Limit, _, _ int64) (State, Decision, error) {
-	return s, Decision{Limit: l.Requests, RetryAfter: Never}, nil
+	return s, Decision{Capacity: l.Requests, RetryAfter: Never}, nil
 }
 
 // An algorithm of a user's is asked even if a limit of the same name is prepared, and a side of another id has a part of its own.

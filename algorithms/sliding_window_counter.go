@@ -92,7 +92,7 @@ func (l *Limit) stepCounter(s *State, d *Decision, cost, at int64) {
 
 	now := s.now(at)
 	c := counterAt(*s, l, now)
-	*d = Decision{Limit: l.Requests, Allowed: admits(cost, c.free())}
+	*d = Decision{Capacity: l.Requests, Allowed: admits(cost, c.free())}
 	if cost > 0 && d.Allowed {
 		c.curr += cost
 		*s = State{Last: now, Used: c.curr, Aux: c.prev}

@@ -77,7 +77,7 @@ func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decisi
 	now := s.now(at)
 	live := s.Log.since(now - l.micros())
 	used := live.cost()
-	d := Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
+	d := Decision{Capacity: l.Requests, Allowed: admits(cost, l.Requests-used)}
 
 	last := s.Last
 	switch {

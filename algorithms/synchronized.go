@@ -259,7 +259,7 @@ func (e *entry) noteJoined(slot int, side *Side, at int64) {
 	if slot != 0 {
 		return
 	}
-	e.enforcedIdleAt, e.spent = at+micros(d.ResetAfter), d.Limit-d.Remaining
+	e.enforcedIdleAt, e.spent = at+micros(d.ResetAfter), d.Capacity-d.Remaining
 	if d.Remaining == 0 {
 		_, one, _ := side.Algorithm.Step(e.parts[slot].state, &side.Limit, 1, at)
 		e.freeAt = max(e.freeAt, at+micros(one.RetryAfter))

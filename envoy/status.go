@@ -54,8 +54,8 @@ var units = map[time.Duration]rls.RateLimitResponse_RateLimit_Unit{
 // limit. The multiplier of a unit is no way out, because releases that do not know it leave it out.
 func limitOf(d shadow.Decision) *rls.RateLimitResponse_RateLimit {
 	unit, known := units[d.Window]
-	if !known || d.Quota < 0 || d.Quota > math.MaxUint32 {
+	if !known || d.Limit < 0 || d.Limit > math.MaxUint32 {
 		return nil
 	}
-	return &rls.RateLimitResponse_RateLimit{Name: d.Policy, RequestsPerUnit: uint32(d.Quota), Unit: unit}
+	return &rls.RateLimitResponse_RateLimit{Name: d.Policy, RequestsPerUnit: uint32(d.Limit), Unit: unit}
 }

@@ -77,7 +77,7 @@ func customCandidates(released <-chan struct{}) map[string]shadow.Limiter {
 			return algorithms.Decision{}, nil
 		}),
 		"garbage": limiter(func() (algorithms.Decision, error) {
-			d := algorithms.Decision{Limit: -1, Remaining: -99, RetryAfter: -time.Hour, ResetAfter: -1, Delay: time.Hour}
+			d := algorithms.Decision{Capacity: -1, Remaining: -99, RetryAfter: -time.Hour, ResetAfter: -1, Delay: time.Hour}
 			return d, nil
 		}),
 	}

@@ -123,7 +123,7 @@ func hashOfBlock(pair algorithms.Pair, block int) (string, error) {
 			}
 			d := &o.Decision
 			binary.Write(hash, binary.LittleEndian, d.Allowed)
-			for _, n := range []int64{d.Limit, d.Remaining, int64(d.RetryAfter), int64(d.ResetAfter), int64(d.Delay)} {
+			for _, n := range []int64{d.Capacity, d.Remaining, int64(d.RetryAfter), int64(d.ResetAfter), int64(d.Delay)} {
 				binary.Write(hash, binary.LittleEndian, n)
 			}
 		}

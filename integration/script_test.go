@@ -280,7 +280,7 @@ func chargeNewKeys(t *testing.T, pair algorithms.Pair, prefix string, i int) {
 		for _, side := range o {
 			if side.Err != nil {
 				t.Errorf("%s: %v", prefix, side.Err)
-			} else if want := side.Decision.Limit - 1; side.Decision.Remaining != want {
+			} else if want := side.Decision.Capacity - 1; side.Decision.Remaining != want {
 				t.Errorf("%s: %d remaining, want %d: the script ran twice or not at all", prefix, side.Decision.Remaining, want)
 			}
 		}

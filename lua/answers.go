@@ -43,7 +43,7 @@ func (c *call) observe(took time.Duration) {
 		case a.err != nil:
 			*o = algorithms.Failure(a.err)
 		default:
-			a.decision.Limit = c.capacities[r]
+			a.decision.Capacity = c.capacities[r]
 			*o = algorithms.Observation{At: time.UnixMicro(at), Decision: a.decision, Lost: a.lost}
 		}
 		o.Took = took

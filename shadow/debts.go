@@ -153,7 +153,7 @@ func (l *local) spend(charge *algorithms.Charge, who debtor, shard *debtShard, n
 // waits is the answer of a side that has nothing left for a while. A charge that only looks
 // is allowed all the same.
 func waits(charge *algorithms.Charge, role algorithms.Role, wait time.Duration) algorithms.Observation {
-	d := algorithms.Decision{Allowed: charge.Cost == 0, Limit: charge.Sides[role].Limit.Capacity(), ResetAfter: wait}
+	d := algorithms.Decision{Allowed: charge.Cost == 0, Capacity: charge.Sides[role].Limit.Capacity(), ResetAfter: wait}
 	if !d.Allowed {
 		d.RetryAfter = wait
 	}

@@ -17,9 +17,9 @@ type Decision struct {
 	// Policy supplies the fields; "" if none matched, and then the request is
 	// allowed.
 	Policy string
-	// Quota is how much the enforced side's limit allows per Window, in units of cost; 0 if
+	// Limit is how much the enforced side's limit allows per Window, in units of cost; 0 if
 	// unknown.
-	Quota  int64
+	Limit  int64
 	Window time.Duration
 	// Shape is how the enforced side forgets; UnknownShape for a custom limiter.
 	Shape algorithms.Shape
@@ -41,19 +41,19 @@ func (d *Decision) MoreAfter() time.Duration {
 	switch {
 	case !d.Allowed && d.RetryAfter > 0:
 		return d.RetryAfter
-	case d.Limit == 0 && d.Remaining == 0:
+	case d.Capacity == 0 && d.Remaining == 0:
 		return algorithms.Never // nothing ever remains
-	case d.Shape != algorithms.Bucket || d.Fallback || d.Quota <= 0 || d.Remaining >= d.Limit:
+	case d.Shape != algorithms.Bucket || d.Fallback || d.Limit <= 0 || d.Remaining >= d.Capacity:
 		return d.ResetAfter
 	}
 
 	// A bucket is full after ResetAfter. More is there earlier by what it takes to refill all but the next unit. A limit
-	// that adapts refills more slowly than Quota says, and is then told a longer wait, not a shorter one.
-	hi, lo := bits.Mul64(uint64(d.Limit-d.Remaining-1), uint64(d.Window))
-	if hi >= uint64(d.Quota) {
+	// that adapts refills more slowly than Limit says, and is then told a longer wait, not a shorter one.
+	hi, lo := bits.Mul64(uint64(d.Capacity-d.Remaining-1), uint64(d.Window))
+	if hi >= uint64(d.Limit) {
 		return d.ResetAfter
 	}
-	earlier, _ := bits.Div64(hi, lo, uint64(d.Quota))
+	earlier, _ := bits.Div64(hi, lo, uint64(d.Limit))
 	return d.ResetAfter - time.Duration(min(earlier, uint64(max(d.ResetAfter, 0))))
 }
 

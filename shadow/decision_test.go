@@ -33,7 +33,7 @@ func TestMoreAfter(t *testing.T) {
 				}
 				state = next
 
-				d := Decision{Decision: judged, Quota: limit.Requests, Window: limit.Window, Shape: traits.Shape}
+				d := Decision{Decision: judged, Limit: limit.Requests, Window: limit.Window, Shape: traits.Shape}
 				if !d.Allowed {
 					continue // RetryAfter says it
 				}
@@ -59,8 +59,8 @@ func TestMoreAfter(t *testing.T) {
 // A client that obeys gets what the limit allows: at 60 a minute, one a second and not one a minute.
 func TestMoreAfterOfAnEmptyBucket(t *testing.T) {
 	bucket := Decision{
-		Decision: algorithms.Decision{Allowed: true, Limit: 60, ResetAfter: time.Minute},
-		Quota:    60, Window: time.Minute, Shape: algorithms.Bucket,
+		Decision: algorithms.Decision{Allowed: true, Capacity: 60, ResetAfter: time.Minute},
+		Limit:    60, Window: time.Minute, Shape: algorithms.Bucket,
 	}
 	if got := bucket.MoreAfter(); got != time.Second {
 		t.Errorf("%s, want 1s", got)

@@ -22,7 +22,7 @@ var firstLimit = withSides("none", "{ algorithm: gcra, limit: 2, window: 1h }")
 
 // unlimited reports whether a decision is that of no limiter: it allows, and has nothing to tell a client.
 func unlimited(d shadow.Decision) bool {
-	return d.Decision == algorithms.Decision{Allowed: true, Remaining: -1} && !d.Fallback && d.Enforced == algorithms.Authoritative && d.Quota == 0
+	return d.Decision == algorithms.Decision{Allowed: true, Remaining: -1} && !d.Fallback && d.Enforced == algorithms.Authoritative && d.Limit == 0
 }
 
 // A first limit denies nobody until it is promoted, has counted all the same, and leaves no limit behind after a rollback.

@@ -39,7 +39,7 @@ func AllowFunc(allow func(key string) bool) Limiter {
 			return algorithms.Decision{}, fmt.Errorf("shadow: cost %d: a yes-or-no limiter is asked at most %d times", cost, mostAsked)
 		}
 
-		d := algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
+		d := algorithms.Decision{Allowed: true, Capacity: limit.Capacity(), Remaining: -1}
 		for ; cost > 0 && d.Allowed; cost-- {
 			d.Allowed = allow(key)
 		}

@@ -68,7 +68,7 @@ func TestShareThatIsTooFine(t *testing.T) {
 			t.Errorf("%s: the share is %s, a rate of %g times a third", whole, share, rate)
 		}
 		local := newLocal().feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 3)
-		if !local.ok || local.decision.Limit != share.Capacity() {
+		if !local.ok || local.decision.Capacity != share.Capacity() {
 			t.Errorf("%s: %+v, want the share %s", whole, local, share)
 		}
 	}

@@ -42,7 +42,7 @@ func (f *fakeCluster) EvaluateRecords(_ context.Context, charges []algorithms.Ch
 	for i := range charges {
 		node := f.address(records[i])
 		f.asked[node]++
-		into[i] = observations{{Decision: algorithms.Decision{Limit: 1}}}
+		into[i] = observations{{Decision: algorithms.Decision{Capacity: 1}}}
 		if f.dead[node] {
 			into[i] = observations{algorithms.Failure(&lua.StoreError{Err: errors.New("refused")})}
 		}
@@ -87,7 +87,7 @@ func TestNodeChangesBetweenTwoLooks(t *testing.T) {
 	}
 
 	for i, o := range s.askKeys("a1", "b1") {
-		if o[0].Decision.Limit != 1 {
+		if o[0].Decision.Capacity != 1 {
 			t.Errorf("charge %d was not judged: %+v", i, o[0])
 		}
 	}

@@ -271,8 +271,8 @@ func (p *Pair) Decide(ctx context.Context, r *policies.Request) Decision {
 func (p *Pair) refuse() Decision {
 	limit := p.charge.Sides[algorithms.Authoritative].Limit
 	return Decision{
-		Decision: algorithms.Decision{Limit: limit.Capacity(), RetryAfter: algorithms.Never},
-		Policy:   p.charge.Policy, Quota: limit.Requests, Window: limit.Window,
+		Decision: algorithms.Decision{Capacity: limit.Capacity(), RetryAfter: algorithms.Never},
+		Policy:   p.charge.Policy, Limit: limit.Requests, Window: limit.Window,
 		Unenforced: algorithms.Unjudged(algorithms.Absent),
 	}
 }

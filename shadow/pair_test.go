@@ -49,7 +49,7 @@ func candidates(hanging context.Context) map[string]shadow.Side {
 			return algorithms.Decision{}, errors.New("no")
 		}),
 		"garbage": custom(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
-			return algorithms.Decision{Remaining: -7, RetryAfter: -time.Hour, Delay: -1, Limit: -1}, nil
+			return algorithms.Decision{Remaining: -7, RetryAfter: -time.Hour, Delay: -1, Capacity: -1}, nil
 		}),
 		"hangs": custom(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 			<-hanging.Done()

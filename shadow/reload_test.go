@@ -64,7 +64,7 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	if err := h.Reload(setOf(t, "limit: 1,", "limit: 3,")); err != nil {
 		t.Fatal(err)
 	}
-	if d := ask(t, h, "bob"); d.Quota != 2 {
+	if d := ask(t, h, "bob"); d.Limit != 2 {
 		t.Errorf("before the fleet has heard of the new candidate, %+v decides", d)
 	}
 
@@ -254,7 +254,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	for range workers {
 		done.Go(func() {
 			for range requests {
-				if d := ask(t, h, "alice"); !d.Allowed || d.Quota != 1000000 && d.Quota != 2000000 {
+				if d := ask(t, h, "alice"); !d.Allowed || d.Limit != 1000000 && d.Limit != 2000000 {
 					t.Errorf("%+v", d)
 					return
 				}

@@ -158,7 +158,7 @@ func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *local
 
 	limit := &ev.limits[from]
 	d.Decision, d.Unenforced = o[from].Decision, o[from.Other()]
-	d.Policy, d.Quota, d.Window = c.Policy, limit.Requests, limit.Window
+	d.Policy, d.Limit, d.Window = c.Policy, limit.Requests, limit.Window
 	d.Shape = ev.sides[from].shape
 	d.Enforced, d.Fallback = from, failed || from != c.Enforced
 	if failed {
@@ -188,12 +188,12 @@ func (ev *evaluation) fallback(limit *algorithms.Limit, local *localAnswer) algo
 	case local.ok:
 		return local.decision
 	}
-	return algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
+	return algorithms.Decision{Allowed: true, Capacity: limit.Capacity(), Remaining: -1}
 }
 
 // lockedOut is the denial by a rule for failures: it says when to come back, and knows nothing of the key.
 func lockedOut(limit *algorithms.Limit) algorithms.Decision {
-	return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
+	return algorithms.Decision{Capacity: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
 }
 
 // logFailures logs each side that has failed.

@@ -242,7 +242,7 @@ func (w *world) checkUnits(t *rapid.T, side algorithms.Side, lost int64) {
 		p.sync(i, w.exchange)
 
 		got := chargeAt(p.memory, epochMicros, 0, side)[0].Decision
-		if used := got.Limit - got.Remaining; used != w.total-lost {
+		if used := got.Capacity - got.Remaining; used != w.total-lost {
 			t.Fatalf("%s: process %d counts %d units, %d were admitted and %d lost", side.Algorithm.Name(), i, used, w.total, lost)
 		}
 	}

@@ -105,7 +105,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	now := o.now(at)
 
 	capacity := l.Capacity()
-	d := algorithms.Decision{Limit: capacity, Allowed: cost == 0 || o.rule.allows(l, cost, now)}
+	d := algorithms.Decision{Capacity: capacity, Allowed: cost == 0 || o.rule.allows(l, cost, now)}
 	if d.Allowed {
 		d.Delay = wait(o.rule.backlog(l, now), now, at) // of the backlog before this charge
 	}

@@ -97,7 +97,7 @@ func (s *keySide) note(o *algorithms.Observation) {
 	}
 
 	d := &o.Decision
-	s.Limit, s.Remaining = &d.Limit, &d.Remaining
+	s.Limit, s.Remaining = &d.Capacity, &d.Remaining
 	if d.ResetAfter != algorithms.Never {
 		us := d.ResetAfter.Microseconds()
 		s.ResetAfterUS = &us

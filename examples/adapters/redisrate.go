@@ -29,14 +29,14 @@ func (r RedisRate) Allow(
 
 	d := algorithms.Decision{
 		Allowed:    cost == 0 || result.Allowed > 0,
-		Limit:      limit.Capacity(),
+		Capacity:   limit.Capacity(),
 		Remaining:  int64(result.Remaining),
 		RetryAfter: max(0, result.RetryAfter), // redis_rate returns -1 if the request is allowed
 		ResetAfter: result.ResetAfter,
 	}
 
 	// A cost above the capacity is denied however long the client waits.
-	if cost > d.Limit {
+	if cost > d.Capacity {
 		d.RetryAfter = algorithms.Never
 	}
 

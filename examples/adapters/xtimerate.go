@@ -38,7 +38,7 @@ func (x *XTimeRate) Allow(
 		return algorithms.Decision{}, err
 	}
 
-	d := algorithms.Decision{Allowed: limiter.AllowN(now, int(cost)), Limit: limit.Capacity()}
+	d := algorithms.Decision{Allowed: limiter.AllowN(now, int(cost)), Capacity: limit.Capacity()}
 	tokens := limiter.TokensAt(now)
 	d.Remaining = int64(max(0, tokens))
 	d.ResetAfter = refill(limiter, float64(limiter.Burst())-tokens)

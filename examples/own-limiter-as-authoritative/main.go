@@ -38,7 +38,7 @@ func wrap(q quota) shadow.Limiter {
 	allow := func(_ context.Context, key string, _ algorithms.Limit, cost int64) (algorithms.Decision, error) {
 		left, wait, ok := q.Take(key, cost)
 
-		d := algorithms.Decision{Allowed: ok, Limit: quotaRequests, Remaining: left, ResetAfter: wait}
+		d := algorithms.Decision{Allowed: ok, Capacity: quotaRequests, Remaining: left, ResetAfter: wait}
 		if !ok {
 			d.RetryAfter = wait
 		}

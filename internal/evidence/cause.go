@@ -125,11 +125,11 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 // denies and therefore was used. If both are equal, one that has counted less than half of its limit has lost the rest.
 func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) bool {
 	if s.Limits[0] == s.Limits[1] && s.Shapes[0] == s.Shapes[1] {
-		return 2*(d.Limit-d.Remaining) < d.Limit
+		return 2*(d.Capacity-d.Remaining) < d.Capacity
 	}
 
 	// A side that was unused has everything left but the cost of this charge. A limit of 0 denies whatever was counted.
-	if d.Remaining+s.Cost != d.Limit || s.Limits[denies].Requests == 0 {
+	if d.Remaining+s.Cost != d.Capacity || s.Limits[denies].Requests == 0 {
 		return false
 	}
 
@@ -163,7 +163,7 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 	}
 
 	// A bucket drains all the time, so its count is less than the cost that it has allowed within the window: the rates decide.
-	return s.Shapes[allows] == algorithms.Bucket || float64(d.Limit-d.Remaining) > converted
+	return s.Shapes[allows] == algorithms.Bucket || float64(d.Capacity-d.Remaining) > converted
 }
 
 // bucketCause distinguishes, where a side is a bucket, its burst from its memory of the time before a window's end.

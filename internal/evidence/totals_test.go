@@ -227,7 +227,7 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 	} {
 		covered[tt.allows] = true
 		allows := answer(true, tt.limits[0].Capacity()-tt.used, 0)
-		allows.Decision.Limit = tt.limits[0].Capacity()
+		allows.Decision.Capacity = tt.limits[0].Capacity()
 		allows.Decision.ResetAfter = tt.limits[0].Window - tt.elapsed
 		denies := answer(false, 0, time.Second)
 

@@ -29,7 +29,7 @@ type answer struct {
 
 func answerOf(d shadow.Decision, fields httplimit.FieldList) answer {
 	a := answer{
-		Allowed: d.Allowed, Policy: d.Policy, Limit: d.Limit, Fallback: d.Fallback,
+		Allowed: d.Allowed, Policy: d.Policy, Limit: d.Capacity, Fallback: d.Fallback,
 		ResetAfter: microseconds(d.ResetAfter), Delay: microseconds(d.Delay),
 		Headers: make(map[string]string, len(fields.All())),
 	}

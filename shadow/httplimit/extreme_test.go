@@ -42,9 +42,9 @@ func TestFieldsOfExtremeDecisions(t *testing.T) {
 		{RetryAfter: math.MaxInt64 - 1},
 		{RetryAfter: algorithms.Never},
 		{RetryAfter: algorithms.Never, ResetAfter: algorithms.Never},
-		{RetryAfter: -1, ResetAfter: -1, Limit: -1},
+		{RetryAfter: -1, ResetAfter: -1, Capacity: -1},
 		{RetryAfter: 1},
-		{Allowed: true, Limit: math.MaxInt64, Remaining: math.MaxInt64, ResetAfter: math.MaxInt64},
+		{Allowed: true, Capacity: math.MaxInt64, Remaining: math.MaxInt64, ResetAfter: math.MaxInt64},
 	} {
 		h, err := shadow.New(shadow.Config{Policies: set, Limiters: map[string]shadow.Limiter{"mine": fixed{d}}})
 		if err != nil {

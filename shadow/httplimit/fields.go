@@ -186,14 +186,14 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 		if text := f.policyOf(d, false); text != "" {
 			list.add(rateLimitPolicy, text)
 		}
-		b = list.addNumber(b, rateLimitLimit, max(d.Limit, 0))
+		b = list.addNumber(b, rateLimitLimit, max(d.Capacity, 0))
 		b = list.addNumber(b, rateLimitRemaining, d.Remaining)
 		if more != algorithms.Never {
 			b = list.addNumber(b, rateLimitReset, seconds(more))
 		}
 
 	case FieldsLegacy, FieldsLegacyEpoch:
-		b = list.addNumber(b, legacyLimit, max(d.Limit, 0))
+		b = list.addNumber(b, legacyLimit, max(d.Capacity, 0))
 		b = list.addNumber(b, legacyRemaining, d.Remaining)
 		switch {
 		case more == algorithms.Never:
@@ -228,7 +228,7 @@ func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, mo
 
 // isOf reports whether a decision is by the limit of these texts alone.
 func (p *policyText) isOf(d *shadow.Decision) bool {
-	return p.name == d.Policy && p.quota == d.Quota && p.window == d.Window
+	return p.name == d.Policy && p.quota == d.Limit && p.window == d.Window
 }
 
 // beginRemaining writes RateLimit up to its first number.
@@ -237,14 +237,14 @@ func beginRemaining(b []byte, name string) []byte { return append(appendName(b, 
 // policyOf returns the value of RateLimit-Policy, which has windows in whole seconds. A limit of a shorter one has no true form,
 // and is left out: "".
 func (f *fieldWriter) policyOf(d *shadow.Decision, named bool) string {
-	if d.Window < time.Second || d.Quota <= 0 {
+	if d.Window < time.Second || d.Limit <= 0 {
 		return ""
 	}
 	name := d.Policy
 	if !named {
 		name = ""
 	}
-	return f.policy(policyField{name, d.Quota, d.Window})
+	return f.policy(policyField{name, d.Limit, d.Window})
 }
 
 // policy returns one limit of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier

@@ -84,7 +84,7 @@ func TestResetInSecondsSince1970(t *testing.T) {
 		} {
 			time.Sleep(row.past)
 			h := http.Header{}
-			d := shadow.Decision{Policy: "p", Quota: 2, Window: time.Minute, Decision: algorithms.Decision{Limit: 2, RetryAfter: row.wait}}
+			d := shadow.Decision{Policy: "p", Limit: 2, Window: time.Minute, Decision: algorithms.Decision{Capacity: 2, RetryAfter: row.wait}}
 			httplimit.FieldsLegacyEpoch.Write(h, d)
 			if got, want := h.Get("X-RateLimit-Reset"), strconv.FormatInt(whole+int64(row.want), 10); got != want {
 				t.Errorf("%s from now: %s, want %s", row.wait, got, want)
@@ -113,10 +113,10 @@ func TestResetOfAnEmptyBucket(t *testing.T) {
 func TestNoResetWhereNoWaitHelps(t *testing.T) {
 	for style := httplimit.FieldsDraft08; style <= httplimit.FieldsNone; style++ {
 		for _, d := range []algorithms.Decision{
-			{RetryAfter: algorithms.Never}, {Limit: 2, RetryAfter: algorithms.Never, ResetAfter: time.Minute}, {Allowed: true},
+			{RetryAfter: algorithms.Never}, {Capacity: 2, RetryAfter: algorithms.Never, ResetAfter: time.Minute}, {Allowed: true},
 		} {
 			h := http.Header{}
-			style.Write(h, shadow.Decision{Policy: "p", Quota: d.Limit, Window: time.Minute, Decision: d})
+			style.Write(h, shadow.Decision{Policy: "p", Limit: d.Capacity, Window: time.Minute, Decision: d})
 			if text := rateFields(h); strings.Contains(text, "Reset") || strings.Contains(text, ";t=") || strings.Contains(text, "Retry") {
 				t.Errorf("style %d, %+v:\n%s", style, d, text)
 			}
@@ -285,12 +285,12 @@ func TestDebugField(t *testing.T) {
 func TestAppendFields(t *testing.T) {
 	limits := httplimit.NewLimits(harness(t, file), httplimit.Settings{})
 	of := func(name string, d algorithms.Decision) shadow.Decision {
-		return shadow.Decision{Policy: name, Quota: 2, Window: time.Minute, Decision: d}
+		return shadow.Decision{Policy: name, Limit: 2, Window: time.Minute, Decision: d}
 	}
 	decisions := []shadow.Decision{
-		of("per-client", algorithms.Decision{Allowed: true, Limit: 2, Remaining: 1, ResetAfter: time.Minute}),
-		of("per-client", algorithms.Decision{Limit: 2, RetryAfter: 59 * time.Second}),
-		of(strings.Repeat("p", 100), algorithms.Decision{Allowed: true, Limit: 2, Remaining: 1, ResetAfter: time.Minute}),
+		of("per-client", algorithms.Decision{Allowed: true, Capacity: 2, Remaining: 1, ResetAfter: time.Minute}),
+		of("per-client", algorithms.Decision{Capacity: 2, RetryAfter: 59 * time.Second}),
+		of(strings.Repeat("p", 100), algorithms.Decision{Allowed: true, Capacity: 2, Remaining: 1, ResetAfter: time.Minute}),
 		of("", algorithms.Decision{Allowed: true}),
 	}
 
