@@ -49,6 +49,8 @@ var stopServers []func()
 var buildDir string
 
 func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // servers are stopped on purpose, and go-redis reports each dial that fails
+
 	// A test starts this binary again as a service, or as many.
 	if text := os.Getenv(crewVariable); text != "" {
 		if err := manCrew(text); err != nil {
@@ -344,3 +346,8 @@ func freePort() (string, error) {
 		return strconv.Itoa(port), bus.Close()
 	}
 }
+
+// silence is a logger of go-redis that says nothing.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
@@ -20,6 +21,7 @@ const shownBadLines = 5
 // logsRead is what became of the logs.
 type logsRead struct {
 	events, lines, skipped int64
+	flags                  []string // that would let skipped lines be read
 	broken                 []string // what is wrong with the logs that could not be read to their end
 	results                []accesslog.Result
 	names                  []string // of the logs of results
@@ -63,13 +65,22 @@ func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (*l
 	case read.lines == 0:
 		return nil, fmt.Errorf("%s: empty: there is nothing to replay", r.logs[0])
 	}
-	return nil, fmt.Errorf("%s: none of %d lines could be read: give --format, --time-field and --key-field", r.logs[0], read.lines)
+	return nil, fmt.Errorf("%s: none of %d lines could be read: give %s", r.logs[0], read.lines, strings.Join(read.flags, " and "))
 }
 
 // configFor is how a log is read: bad lines are counted, and the first few of all logs are shown.
 func (r *replayer) configFor(name string, read *logsRead) accesslog.Config {
 	cfg := r.reader
 	cfg.OnBadLine = func(bad accesslog.BadLine) {
+		flags := []string{"--format"}
+		if unnamed := (*accesslog.FieldError)(nil); errors.As(bad.Err, &unnamed) {
+			flags = unnamed.Flags
+		}
+		for _, flag := range flags {
+			if !slices.Contains(read.flags, flag) {
+				read.flags = append(read.flags, flag)
+			}
+		}
 		if read.skipped++; read.skipped <= shownBadLines {
 			r.bar.clear()
 			fmt.Fprintf(r.std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)

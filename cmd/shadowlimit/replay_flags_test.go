@@ -280,3 +280,21 @@ func TestEveryFlagOfReplayIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+// A log without a line that can be read is told the flags that are missing, and no others.
+func TestFlagsForALogThatCannotBeRead(t *testing.T) {
+	for _, tt := range []struct{ line, flags, want string }{
+		{`{"zeit":"2026-01-01T00:00:00Z","wer":"a"}`, "", "give --time-field and --key-field"},
+		{`{"zeit":"2026-01-01T00:00:00Z","wer":"a"}`, "--time-field zeit", "give --key-field"},
+		{`{"zeit":"2026-01-01T00:00:00Z","wer":"a"}`, "--key-field wer", "give --time-field"},
+		{`{"zeit":"2026-01-01T00:00:00Z","ip":"192.0.2.1"}`, "", "give --time-field"},
+		{`{"time":"2026-01-01T00:00:00Z","wer":"a"}`, "", "give --key-field"},
+		{`{"time":`, "--format jsonl", "give --format"},
+	} {
+		log := write(t, "x.jsonl", []byte(tt.line+"\n"))
+		args := append([]string{"replay", "--from", "gcra:2/1m", "--to", "gcra:1/1m", log}, strings.Fields(tt.flags)...)
+		if status, _, talk := shell(t, "", args...); status != 1 || !strings.HasSuffix(talk, ": "+tt.want+"\n") {
+			t.Errorf("%s %s: status %d, %s, want %s", tt.line, tt.flags, status, talk, tt.want)
+		}
+	}
+}

@@ -43,7 +43,11 @@ func newNamed(cfg Config, clock *clock) *named {
 func (n *named) event(r row) (Event, error) {
 	at, err := n.time(r)
 	if err != nil {
-		return Event{}, err
+		flags := []string{"--time-field"}
+		if _, err := n.keyOf(r); err != nil && n.needsKey() {
+			flags = append(flags, "--key-field")
+		}
+		return Event{}, &FieldError{flags, err}
 	}
 
 	event := Event{At: at}
@@ -63,9 +67,25 @@ func (n *named) event(r row) (Event, error) {
 	}
 
 	key, err := n.keyOf(r)
+	if err != nil && n.needsKey() {
+		err = &FieldError{[]string{"--key-field"}, err}
+	}
 	event.Key = []byte(key)
 	return event, err
 }
+
+// needsKey reports whether a line without a key needs --key-field: not one whose key comes from a policy, or from --map.
+func (n *named) needsKey() bool { return !n.requests && n.asMapped == "" }
+
+// FieldError says that a line has no time or no key under the names that are known or given.
+type FieldError struct {
+	Flags []string // that name a field which the line lacks
+	err   error
+}
+
+func (e *FieldError) Error() string { return e.err.Error() }
+
+func (e *FieldError) Unwrap() error { return e.err }
 
 // keyOf returns the key. Without a field of that name it is the client's address.
 func (n *named) keyOf(r row) (string, error) {
