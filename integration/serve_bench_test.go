@@ -38,7 +38,7 @@ const servedOrder = `{"method":"POST","path":"/orders/7","route":"/orders/{id}",
 func questionsOf(decisions int) map[string]string {
 	batch := "[" + strings.TrimSuffix(strings.Repeat(servedOrder+",", decisions), ",") + "]"
 	post := func(body string) string {
-		return "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+		return "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 	}
 	return map[string]string{
 		"check": post(servedOrder),

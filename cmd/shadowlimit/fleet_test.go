@@ -260,6 +260,26 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 	}
 }
 
+// A rollback that reaches none of the instances that may run is no success; one that reaches some is.
+func TestRollbackThatReachesNobody(t *testing.T) {
+	server, h := service(t)
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tell(t, h.Stages(), stages.Instance{ID: "gone", Policies: map[string]stages.Applied{"writes": {Version: stages.Version{Term: 1, Seq: 1}}}})
+	silence(t, server, "gone", time.Minute)
+	if status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "2s"); status != exitOK {
+		t.Errorf("others have applied it: status %d:\n%s%s", status, out, talk)
+	}
+
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, talk := shell(t, "", "rollback", "writes", "--reason", "again", "--timeout", "2s"); status != exitTimeout {
+		t.Errorf("nobody has heard of it: status %d:\n%s%s", status, out, talk)
+	}
+}
+
 // The command stores a rollback again in a Redis that has failed and lost it, until every instance
 // has applied it.
 func TestRollbackIsInsistedOn(t *testing.T) {

@@ -63,7 +63,10 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 		}
 		if complete {
 			o.warnOfSilent(std)
-			return o.write(std.out, f.format)
+			if err := o.write(std.out, f.format); err != nil {
+				return err
+			}
+			return o.reached()
 		}
 
 		select {
@@ -87,6 +90,16 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 func (o *outcome) mayBeLate() bool {
 	away := o.wasAway || len(o.Applied) == 0
 	return away && o.state.Stage == stages.RolledBack && len(o.Silent) > 0 && o.asked.Sub(o.ordered) < stages.LiveFor
+}
+
+// reached is an error for a rollback that no instance has heard of, although some may run: what looks like success would be an
+// outage that goes on.
+func (o *outcome) reached() error {
+	if lost := o.lost(); len(lost) > 0 && len(o.Applied)+len(o.Other) == 0 {
+		return statusf(exitTimeout, "%s is stored, version %s, and has reached no instance: end the process of each, or press its red button",
+			o.state.Describe(), o.state.Version)
+	}
+	return nil
 }
 
 // warnOfSilent names instances that may not know of a rollback.

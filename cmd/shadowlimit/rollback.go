@@ -26,7 +26,8 @@ with exit status 1. With --wait it tries again until --timeout, and ends with st
 the rollback is not stored by then. Instances that have been silent for less than 10
 minutes and have not left are NOT REACHED: they may still enforce the candidate, so end
 each such process, or press its red button. The command cannot wait for them, and ends
-with exit status 0; 5 means that a live instance has not applied the rollback in time.
+with exit status 0 where others have applied the rollback; 5 means that a live instance has
+not applied it in time, or that it has reached no instance.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"

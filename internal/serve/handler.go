@@ -24,11 +24,11 @@ func (s *Server) handler() http.Handler {
 	root := http.NewServeMux()
 	root.HandleFunc("GET "+Health, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	root.HandleFunc("GET "+Ready, s.ready)
-	root.Handle("GET "+Metrics, s.token.bearer(s.metrics()))
-	root.Handle("GET "+Status, s.token.bearer(s.cfg.Limiter.StatusPage()))
+	root.Handle("GET "+Metrics, s.token.bearer(s.named(s.metrics())))
+	root.Handle("GET "+Status, s.token.bearer(s.named(s.cfg.Limiter.StatusPage())))
 
 	// A page in a browser on this machine must not use up the budget of a key.
-	root.Handle("POST "+Check, s.token.bearer(http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.check))))
+	root.Handle("POST "+Check, s.token.bearer(s.named(http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.check)))))
 
 	// A proxy may ask with its client's method.
 	root.Handle(ForwardAuth, s.token.own(s.proxied(forwardAuth)))
