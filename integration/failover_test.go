@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -61,7 +60,7 @@ func TestFailoverGivesOneCapacity(t *testing.T) {
 	if want := limit + limit - known; allowed > want || allowed < want-1 {
 		t.Errorf("%d allowed, want %d: the limit, and what the replica did not know of", allowed, want)
 	}
-	if n := seen.of(evidence.AgreeAllow, evidence.AgreeDeny); n != answered {
+	if n := seen.of(shadow.AgreeAllow, shadow.AgreeDeny); n != answered {
 		t.Errorf("%d of %d answers were compared, and agree", n, answered)
 	}
 }

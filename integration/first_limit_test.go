@@ -10,6 +10,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -50,8 +51,7 @@ func TestFirstLimit(t *testing.T) {
 // compared is what a Harness and a Pair have in common.
 type compared interface {
 	Sync(context.Context) error
-	Assess(context.Context) ([]stages.Assessment, error)
-	Stages() stages.Store
+	Stages() shadow.Stages
 }
 
 func checkFirstLimit(t *testing.T, client *redis.Client, name string, of compared, ask func(string) bool) {
@@ -69,7 +69,7 @@ func checkFirstLimit(t *testing.T, client *redis.Client, name string, of compare
 		}
 	}
 	sync()
-	list, err := of.Assess(t.Context())
+	list, err := inside.Assess(t.Context(), of)
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
@@ -86,14 +86,14 @@ func checkFirstLimit(t *testing.T, client *redis.Client, name string, of compare
 		t.Errorf("the record has %d bytes, want the %d of one side", len(record), partBytes)
 	}
 
-	if _, err := stages.Advance(t.Context(), of.Stages(), "p", stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
+	if _, err := stages.Advance(t.Context(), inside.Stages(of), "p", stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	sync()
 	if ask("alice") || !ask("bob") {
 		t.Error("promoted: alice has used up her limit in shadow, and bob has not")
 	}
-	if _, err := stages.Rollback(t.Context(), of.Stages(), "p", stages.Order{}); err != nil {
+	if _, err := stages.Rollback(t.Context(), inside.Stages(of), "p", stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	sync()
@@ -119,7 +119,7 @@ func TestFirstLimitCostsOneCall(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stages.Advance(t.Context(), h.Stages(), "p", stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
+	if _, err := stages.Advance(t.Context(), inside.Stages(h), "p", stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Sync(t.Context()); err != nil {

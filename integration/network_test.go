@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -38,20 +37,23 @@ policies:
 // outcomes counts comparisons. It is an observer.
 type outcomes struct {
 	mu     sync.Mutex
-	counts evidence.Tally
+	counts map[shadow.Outcome]int
 }
 
 func (o *outcomes) observe(c shadow.Comparison) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.counts == nil {
+		o.counts = map[shadow.Outcome]int{}
+	}
 	o.counts[c.Outcome]++
 }
 
-func (o *outcomes) of(list ...evidence.Outcome) (n int) {
+func (o *outcomes) of(list ...shadow.Outcome) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, outcome := range list {
-		n += int(o.counts[outcome])
+		n += o.counts[outcome]
 	}
 	return n
 }
@@ -79,7 +81,7 @@ func TestSlowNetworkIsNoFailure(t *testing.T) {
 			}
 
 			t.Logf("%s a request", (time.Since(begin) / requests).Round(time.Millisecond))
-			if n := seen.of(evidence.AgreeAllow); n != requests {
+			if n := seen.of(shadow.AgreeAllow); n != requests {
 				t.Errorf("%d of %d requests were compared", n, requests)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -53,7 +54,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 	}
 
 	order := stages.Order{Actor: hostile, Reason: hostile}
-	if _, err := stages.Pause(t.Context(), h.Stages(), "per-user", order); err != nil {
+	if _, err := stages.Pause(t.Context(), inside.Stages(h), "per-user", order); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Sync(t.Context()); err != nil {

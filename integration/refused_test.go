@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -60,7 +61,7 @@ func TestRefusedConnections(t *testing.T) {
 		t.Errorf("%d requests are allowed by the limiter in the process, want 3", allowed)
 	}
 
-	_, states := h.Stages().States(t.Context(), []string{"a"})
+	_, states := inside.Stages(h).States(t.Context(), []string{"a"})
 	said := errors.Join(states, h.Sync(t.Context()), h.Close(context.Background()))
 	if states == nil || said == nil || !strings.Contains(log.String(), "WRONGPASS") || strings.Contains(log.String(), "unexpected type") {
 		t.Errorf("%v\n%s", said, log.String())

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -39,8 +40,8 @@ func TestNoPasswordInErrorsOfAServerWithoutAuth(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Allow(t.Context(), "client", 1)
-	_, assessed := p.Assess(t.Context())
-	_, stored := p.Stages().States(t.Context(), []string{"default"})
+	_, assessed := inside.Assess(t.Context(), p)
+	_, stored := inside.Stages(p).States(t.Context(), []string{"default"})
 	said := errors.Join(p.Sync(t.Context()), assessed, stored, p.Close(context.Background()))
 	if said == nil || log.Len() == 0 || strings.Contains(fmt.Sprint(said, log.String()), password) {
 		t.Errorf("errors %v\nlog %s", said, log.String())

@@ -121,7 +121,7 @@ func debugging(t *testing.T) []string {
 func (w *twins) observe(c shadow.Comparison) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.outcomes[c.Policy+" "+c.Outcome.String()]++
+	w.outcomes[c.Policy+" "+string(c.Outcome)]++
 	if c.Policy == "two-stores" {
 		if c.Differs() {
 			w.apart++
@@ -129,7 +129,7 @@ func (w *twins) observe(c shadow.Comparison) {
 		return
 	}
 	both := c.Observed[0].Status == algorithms.Judged && c.Observed[1].Status == algorithms.Judged
-	agree := c.Outcome == evidence.AgreeAllow || c.Outcome == evidence.AgreeDeny
+	agree := c.Outcome == shadow.AgreeAllow || c.Outcome == shadow.AgreeDeny
 	if both != agree && w.differs == "" {
 		w.differs = fmt.Sprintf("%s of %s by %s: %+v", c.Outcome, c.Key, c.Policy, c.Observed)
 	}

@@ -18,7 +18,7 @@ import (
 // as it wants.
 type apart struct {
 	*migration
-	outcomes []evidence.Outcome // written by the workers
+	outcomes []Outcome // written by the workers
 	limit    algorithms.Limit
 }
 
@@ -69,7 +69,7 @@ func TestDeferredChecksCarryTheInstant(t *testing.T) {
 		}
 		synctest.Wait()
 
-		want := []evidence.Outcome{evidence.AgreeAllow, evidence.AgreeDeny, evidence.AgreeAllow}
+		want := []Outcome{AgreeAllow, AgreeDeny, AgreeAllow}
 		if !slices.Equal(a.outcomes, want) {
 			t.Errorf("outcomes %v, want %v", a.outcomes, want)
 		}
@@ -125,11 +125,11 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 
 		close(released)
 		synctest.Wait()
-		counted := map[evidence.Outcome]int{}
+		counted := map[Outcome]int{}
 		for _, o := range a.outcomes {
 			counted[o]++
 		}
-		if counted[evidence.Inconclusive] != checks-1 || counted[evidence.AgreeAllow] != 1 {
+		if counted[Inconclusive] != checks-1 || counted[AgreeAllow] != 1 {
 			t.Errorf("counted %v, want %d inconclusive and one that agrees", counted, checks-1)
 		}
 	})

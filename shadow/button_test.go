@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -39,7 +40,7 @@ func promoted(t testing.TB, button shadow.RedButton) *shadow.Pair {
 	}
 
 	syncNow(t, pair)
-	advance(t, pair.Stages(), "default", stages.Step{Stage: stages.Promoted})
+	advance(t, inside.Stages(pair), "default", stages.Step{Stage: stages.Promoted})
 	syncNow(t, pair)
 	return pair
 }
@@ -47,7 +48,7 @@ func promoted(t testing.TB, button shadow.RedButton) *shadow.Pair {
 // stageOf is the stored stage of a pair's policy.
 func stageOf(t *testing.T, pair *shadow.Pair) stages.State {
 	t.Helper()
-	states, err := pair.Stages().States(t.Context(), []string{"default"})
+	states, err := inside.Stages(pair).States(t.Context(), []string{"default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestRedButton(t *testing.T) {
 			t.Errorf("the order became %+v", s)
 		}
 		resume := func() error {
-			_, err := stages.Resume(t.Context(), pair.Stages(), "default", stages.Order{})
+			_, err := stages.Resume(t.Context(), inside.Stages(pair), "default", stages.Order{})
 			return err
 		}
 		if err := resume(); !errors.Is(err, stages.ErrPressed) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -66,7 +67,7 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 				synctest.Wait() // for the notification
 			}
 
-			store, order := p.Stages(), stages.Order{}
+			store, order := inside.Stages(p), stages.Order{}
 			moved(stages.Advance(t.Context(), store, "default", stages.Step{Stage: stages.Promoted}, order))
 			moved(stages.Complete(t.Context(), store, "default", order))
 			asked.Store(0)
@@ -79,7 +80,7 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 			}
 
 			syncNow(t, p)
-			list, err := p.Assess(t.Context())
+			list, err := inside.Assess(t.Context(), p)
 			if err != nil || list[0].Evidence.History.Total() != (evidence.Tally{}) {
 				t.Errorf("%s: %v was compared, %v", name, list[0].Evidence.History.Total(), err)
 			}
@@ -108,7 +109,7 @@ func TestCompletedMigrationsCountWhatABreakerSkips(t *testing.T) {
 		}
 		defer p.Close(t.Context())
 
-		store, order := p.Stages(), stages.Order{}
+		store, order := inside.Stages(p), stages.Order{}
 		_, promoted := stages.Advance(t.Context(), store, "default", stages.Step{Stage: stages.Promoted}, order)
 		_, completed := stages.Complete(t.Context(), store, "default", order)
 		if err := errors.Join(promoted, completed); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -241,7 +242,7 @@ func TestCallersInAHurryDoNotOpenTheBreakerOfACandidate(t *testing.T) {
 		}
 		defer pair.Close(t.Context())
 		syncNow(t, pair)
-		advance(t, pair.Stages(), "default", stages.Step{Stage: stages.Promoted})
+		advance(t, inside.Stages(pair), "default", stages.Step{Stage: stages.Promoted})
 		syncNow(t, pair)
 
 		for range 10 {

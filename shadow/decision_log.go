@@ -67,7 +67,7 @@ func (cfg *DecisionLogConfig) log(c *Comparison) {
 		slog.Int64("cost", c.Cost),
 		slog.Time("at", c.At),
 		slog.String("enforced", c.Enforced.String()),
-		slog.String("outcome", c.Outcome.String()),
+		slog.String("outcome", string(c.Outcome)),
 	}
 	for role, o := range c.Observed {
 		attrs = append(attrs, slog.Group(algorithms.Role(role).String(), answerAttrs(&o)...))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
@@ -28,10 +27,10 @@ func TestDecisionLog(t *testing.T) {
 
 		flood := func() {
 			for n := range 100 {
-				c := shadow.Comparison{Policy: "p", Key: fmt.Sprint("alice-", n), Cost: 2, Outcome: evidence.AgreeAllow}
+				c := shadow.Comparison{Policy: "p", Key: fmt.Sprint("alice-", n), Cost: 2, Outcome: shadow.AgreeAllow}
 				c.Observed[algorithms.Candidate] = algorithms.Skip(algorithms.QueueFull)
 				observe(c)
-				c.Outcome = evidence.NewlyDenied
+				c.Outcome = shadow.NewlyDenied
 				observe(c)
 			}
 		}

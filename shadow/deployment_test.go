@@ -7,6 +7,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -42,9 +43,9 @@ func TestCompletedStaysThroughTheNextDeployment(t *testing.T) {
 
 	before := instance("    authoritative: { algorithm: fixed_window_anchored, limit: 100, window: 1h }\n" +
 		"    candidate: { algorithm: gcra, limit: 2, window: 1h }\n")
-	_, err := stages.Advance(t.Context(), before.Stages(), policy, stages.Step{Stage: stages.Promoted}, stages.Order{})
+	_, err := stages.Advance(t.Context(), inside.Stages(before), policy, stages.Step{Stage: stages.Promoted}, stages.Order{})
 	if err == nil {
-		_, err = stages.Complete(t.Context(), before.Stages(), policy, stages.Order{})
+		_, err = stages.Complete(t.Context(), inside.Stages(before), policy, stages.Order{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -31,7 +32,7 @@ func reopened(t *testing.T, move func(stages.Store) error, text string, spoil fu
 	cfg := shadow.Config{Redis: redisAt(t, server.Addr()), StateDir: dir}
 	h := open(t, file, cfg)
 	syncNow(t, h)
-	if err := move(h.Stages()); err != nil {
+	if err := move(inside.Stages(h)); err != nil {
 		t.Fatal(err)
 	}
 	syncNow(t, h)
@@ -165,14 +166,14 @@ func TestStagesOfAnotherRedisAreNotObeyed(t *testing.T) {
 	cfg := shadow.Config{StateDir: t.TempDir(), Redis: redisAt(t, miniredis.RunT(t).Addr())}
 	h := open(t, file, cfg)
 	syncNow(t, h)
-	advance(t, h.Stages(), policy, full)
+	advance(t, inside.Stages(h), policy, full)
 	syncNow(t, h)
 	h.Close(t.Context())
 
 	cfg.Redis = redisAt(t, miniredis.RunT(t).Addr())
 	other := open(t, file, cfg)
 	syncNow(t, other)
-	states, err := other.Stages().States(t.Context(), []string{policy})
+	states, err := inside.Stages(other).States(t.Context(), []string{policy})
 	if err != nil || states[0].Stage != stages.Shadow || states[0].Seq != 1 {
 		t.Errorf("the other Redis has %s, %v", states[0], err)
 	}

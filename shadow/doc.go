@@ -5,8 +5,7 @@
 // the harness to httplimit.New, which limits an http.Handler. [Harness.Decide] is for other
 // protocols. [Pair] compares two limiters without a policy file. [LimiterFunc] and
 // [AllowFunc] make a custom limiter, which is one of yours, a side. The stages are moved by
-// the command shadowlimit, by the controller in automatic mode, or by the functions of
-// package promotion on [Harness.Stages].
+// the command shadowlimit, by the controller in automatic mode, or by the program itself on [Harness.Stages].
 //
 // # The way of a request
 //

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -42,7 +43,7 @@ func TestFirstLimit(t *testing.T) {
 			}
 
 			syncNow(t, h)
-			list, err := h.Assess(ctx(t))
+			list, err := inside.Assess(ctx(t), h)
 			if err != nil || len(list) != 1 {
 				t.Fatal(list, err)
 			}
@@ -52,7 +53,7 @@ func TestFirstLimit(t *testing.T) {
 				t.Errorf("counted %v, want %v; %+v", got, want, spec)
 			}
 
-			advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
+			advance(t, inside.Stages(h), policy, stages.Step{Stage: stages.Promoted})
 			syncNow(t, h)
 			if d := ask(t, h, "alice"); d.Allowed || d.Fallback || d.Enforced != algorithms.Candidate {
 				t.Errorf("promoted: the candidate has seen alice in shadow and gives %+v", d)
@@ -124,7 +125,7 @@ func TestFirstLimitWithoutItsStore(t *testing.T) {
 		}
 
 		server.SetError("")
-		advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
+		advance(t, inside.Stages(h), policy, stages.Step{Stage: stages.Promoted})
 		syncNow(t, h)
 		server.SetError("LOADING")
 		if n := allowed(t, h, "bob"); n != want {

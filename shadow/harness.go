@@ -142,7 +142,7 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := policies.Load(c.File, text, CheckPromotion)
+	set, err := policies.Load(c.File, text, stages.Check)
 	return set, text, err
 }
 
@@ -179,15 +179,8 @@ func (h *Harness) Close(ctx context.Context) error {
 // applies the fleet's newer states: now rather than within seconds.
 func (h *Harness) Sync(ctx context.Context) error { return h.sync(ctx) }
 
-// Assess judges all policies of the fleet by the evidence in the ledger, as the command
-// line's status does.
-func (h *Harness) Assess(ctx context.Context) ([]stages.Assessment, error) {
-	return h.fleet.controller.Assess(ctx)
-}
-
-// Stages returns where the stages are kept, to move them from the program, as with
-// stages.Advance and stages.Rollback. Without Redis that is the only way.
-func (h *Harness) Stages() stages.Store { return h.fleet.store }
+// Stages returns the stages of the policies, to look at and to move.
+func (h *Harness) Stages() Stages { return h.stages() }
 
 // EnforceAuthoritative is the red button. While it is on, this instance enforces the
 // authoritative for every key of every policy, from the next request on, whatever the
@@ -211,7 +204,7 @@ func (h *Harness) Policies() *policies.Set { return h.engine.plan.Load().set }
 
 // warn logs the warnings of the policy file, which are those of validate.
 func (h *Harness) warn(set *policies.Set) {
-	for _, w := range append(slices.Clone(set.Warnings), set.Check(CheckPromotion)...) {
+	for _, w := range append(slices.Clone(set.Warnings), set.Check(stages.Check)...) {
 		h.fleet.log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
 	}
 }

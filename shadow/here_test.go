@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -127,7 +128,7 @@ func TestHeartbeatSaysThatTheOwnStoreIsAway(t *testing.T) {
 
 	says := func() (away bool) {
 		syncNow(t, h)
-		f, err := h.Stages().Fleet(t.Context())
+		f, err := inside.Stages(h).Fleet(t.Context())
 		list := f.Instances
 		if err != nil || len(list) != 1 || len(list[0].Failing) > 0 {
 			t.Fatalf("%+v, %v", list, err)

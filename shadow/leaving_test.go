@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -30,7 +30,7 @@ func pairAt(t *testing.T, enforced algorithms.Role, sides [2]shadow.Side) (pair 
 	t.Cleanup(func() { pair.Close(ctx(t)) })
 	syncNow(t, pair)
 	if enforced == algorithms.Candidate {
-		advance(t, pair.Stages(), "default", stages.Step{Stage: stages.Promoted})
+		advance(t, inside.Stages(pair), "default", stages.Step{Stage: stages.Promoted})
 		syncNow(t, pair)
 	}
 	return pair, seen
@@ -80,11 +80,11 @@ func TestClientThatLeavesIsNotCompared(t *testing.T) {
 					pair.Allow(t.Context(), key, 1)
 				}
 
-				var outcomes []evidence.Outcome
+				var outcomes []shadow.Outcome
 				for _, c := range *seen {
 					outcomes = append(outcomes, c.Outcome)
 				}
-				if want := []evidence.Outcome{evidence.AgreeAllow, evidence.AgreeAllow}; !slices.Equal(outcomes, want) {
+				if want := []shadow.Outcome{shadow.AgreeAllow, shadow.AgreeAllow}; !slices.Equal(outcomes, want) {
 					t.Errorf("outcomes %v, want %v", outcomes, want)
 				}
 			})

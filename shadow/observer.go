@@ -18,16 +18,32 @@ type Comparison struct {
 	At time.Time
 	// Enforced is the side whose decision was returned, unless it failed.
 	Enforced algorithms.Role
-	Outcome  evidence.Outcome
+	Outcome  Outcome
 	// Observed is what became of the sides, by role. Only a side whose Status is Judged
 	// has a decision.
 	Observed [2]algorithms.Observation
 }
 
+// Outcome is how the answers of the two sides relate, as in metrics.
+type Outcome string
+
+// The outcomes. The last two are differences that the policy expects.
+const (
+	AgreeAllow           Outcome = "agree_allow"
+	AgreeDeny            Outcome = "agree_deny"
+	NewlyDenied          Outcome = "newly_denied"  // the authoritative allows, the candidate denies
+	NewlyAllowed         Outcome = "newly_allowed" // the authoritative denies, the candidate allows
+	CandidateError       Outcome = "candidate_error"
+	AuthoritativeError   Outcome = "authoritative_error"
+	Inconclusive         Outcome = "inconclusive" // a side was skipped or degraded
+	ExpectedNewlyDenied  Outcome = "expected_newly_denied"
+	ExpectedNewlyAllowed Outcome = "expected_newly_allowed"
+)
+
 // Differs reports whether the comparison is evidence against the candidate.
 func (c *Comparison) Differs() bool {
 	switch c.Outcome {
-	case evidence.NewlyDenied, evidence.NewlyAllowed, evidence.CandidateError:
+	case NewlyDenied, NewlyAllowed, CandidateError:
 		return true
 	}
 	return false
@@ -45,6 +61,6 @@ func (ev *evaluation) notify(c *algorithms.Charge, at time.Time, o *observations
 
 	ev.observer(Comparison{
 		Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: at,
-		Enforced: c.Enforced, Outcome: outcome, Observed: *o,
+		Enforced: c.Enforced, Outcome: Outcome(outcome.String()), Observed: *o,
 	})
 }

@@ -87,7 +87,7 @@ type PairConfig struct {
 	// Clock gives the instants at which charges are judged; see Config.Clock.
 	Clock func() time.Time
 	// Promotion says when the candidate may be promoted.
-	Promotion stages.Config
+	Promotion policies.Promotion
 	// Logger receives moves and failures; nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -160,7 +160,7 @@ func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "defa
 func (cfg *PairConfig) specAndCharge() (stages.Spec, algorithms.Charge, error) {
 	sides := [2]Side{cfg.Authoritative, cfg.Candidate}
 	spec := stages.Spec{
-		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Fingerprint: fingerprintOf(sides),
+		Policy: cmp.Or(cfg.Policy, "default"), Config: stages.ConfigOf(cfg.Promotion), Fingerprint: fingerprintOf(sides),
 		Authoritative: sides[0].describe(), Candidate: sides[1].describe(), OnStoreFailure: policies.FailLocal,
 		FirstLimit: sides[0].none(),
 	}
@@ -286,14 +286,8 @@ func (p *Pair) Close(ctx context.Context) error { return p.close(ctx) }
 // applies the fleet's newer state: now rather than within seconds.
 func (p *Pair) Sync(ctx context.Context) error { return p.sync(ctx) }
 
-// Assess judges the pair by the evidence in the ledger, as the command line's status does.
-func (p *Pair) Assess(ctx context.Context) ([]stages.Assessment, error) {
-	return p.fleet.controller.Assess(ctx)
-}
-
-// Stages returns where the stage is kept, to move it from the program, as with
-// stages.Advance and stages.Rollback. Without Redis that is the only way.
-func (p *Pair) Stages() stages.Store { return p.fleet.store }
+// Stages returns the stage of the pair's policy, to look at and to move.
+func (p *Pair) Stages() Stages { return p.stages() }
 
 // EnforceAuthoritative is the red button; see [Harness.EnforceAuthoritative].
 func (p *Pair) EnforceAuthoritative(on bool) { p.engine.button.press(on) }

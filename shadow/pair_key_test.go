@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -108,7 +109,7 @@ func TestFingerprintOfLimitsByKey(t *testing.T) {
 	none := func(string) (algorithms.Limit, bool) { return algorithms.Limit{}, false }
 	fingerprintOf := func(side shadow.Side) string {
 		side.Algorithm, side.Limit = algorithms.GCRA{}, perHour(2)
-		assessed, err := aPair(t, shadow.PairConfig{Candidate: side}).Assess(t.Context())
+		assessed, err := inside.Assess(t.Context(), aPair(t, shadow.PairConfig{Candidate: side}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func TestClockOfAPair(t *testing.T) {
 // An instance's name is the one that the fleet sees.
 func TestInstanceOfAPair(t *testing.T) {
 	pair := aPair(t, shadow.PairConfig{Instance: "pod-7"})
-	f, err := pair.Stages().Fleet(t.Context())
+	f, err := inside.Stages(pair).Fleet(t.Context())
 	fleet := f.Instances
 	if err != nil || len(fleet) != 1 || !strings.HasPrefix(fleet[0].ID, "pod-7-") {
 		t.Errorf("%+v (%v), want one instance pod-7-...", fleet, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -92,7 +93,7 @@ func TestKeysArePlacedByTheFile(t *testing.T) {
 func counted(t *testing.T, h *shadow.Harness, client *redis.Client) (compared, ticked int64) {
 	t.Helper()
 	syncNow(t, h)
-	list, err := h.Assess(ctx(t))
+	list, err := inside.Assess(ctx(t), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestTicksLeaveOutKeysOfTheAuthoritative(t *testing.T) {
 	}
 
 	half := stages.Step{Stage: stages.Canary, Percent: 50}
-	advance(t, h.Stages(), policy, half)
+	advance(t, inside.Stages(h), policy, half)
 	syncNow(t, h)
 	use(half)
 	if compared, ticked := counted(t, h, client); compared != 2*int64(len(someKeys())) || ticked != enforced {
@@ -136,7 +137,7 @@ func TestTicksLeaveOutKeysOfTheAuthoritative(t *testing.T) {
 	}
 
 	promoted := stages.Step{Stage: stages.Promoted}
-	advance(t, h.Stages(), policy, promoted)
+	advance(t, inside.Stages(h), policy, promoted)
 	syncNow(t, h)
 	use(promoted)
 	if _, ticked := counted(t, h, client); ticked != enforced {
@@ -160,7 +161,7 @@ func wantErrors(t *testing.T, h *shadow.Harness, want int) {
 func TestFirstIsAskedWhereItDecides(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, placing(`first: 'int(key[0]) > 0'`), shadow.Config{Redis: client})
-	advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
+	advance(t, inside.Stages(h), policy, stages.Step{Stage: stages.Promoted})
 	syncNow(t, h)
 
 	ask(t, h, "no number")
@@ -183,7 +184,7 @@ func TestAFirstThatFailsIsCounted(t *testing.T) {
 	}
 	defer h.Close(ctx(t))
 
-	advance(t, h.Stages(), policy, stages.Step{Stage: stages.Canary, Percent: 50})
+	advance(t, inside.Stages(h), policy, stages.Step{Stage: stages.Canary, Percent: 50})
 	syncNow(t, h)
 
 	for _, key := range someKeys() {
@@ -208,7 +209,7 @@ func TestAFirstThatFailsIsCounted(t *testing.T) {
 // What a request pays for first, in the stage in which it is asked for.
 func BenchmarkDecidePlaced(b *testing.B) {
 	h := open(b, placing(oursFirst), shadow.Config{})
-	advance(b, h.Stages(), policy, stages.Step{Stage: stages.Canary, Percent: 50})
+	advance(b, inside.Stages(h), policy, stages.Step{Stage: stages.Canary, Percent: 50})
 	syncNow(b, h)
 	r := &policies.Request{User: "alice"}
 	b.ReportAllocs()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -31,7 +32,7 @@ func newOutage(t *testing.T, button shadow.RedButton) *outage {
 	}}
 	o.h = open(t, file, o.cfg)
 	syncNow(t, o.h)
-	advance(t, o.h.Stages(), policy, full)
+	advance(t, inside.Stages(o.h), policy, full)
 	syncNow(t, o.h)
 	server.Close()
 	return o
@@ -54,7 +55,7 @@ func (o *outage) end() []stages.State {
 	eventually(o.t, "the client dials again", func() bool { return o.cfg.Redis.Ping(o.t.Context()).Err() == nil })
 	syncNow(o.t, o.h)
 	syncNow(o.t, o.h)
-	history, err := o.h.Stages().History(o.t.Context(), policy)
+	history, err := inside.Stages(o.h).History(o.t.Context(), policy)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestPressIsKeptWhenTheHandlerAnswers(t *testing.T) {
 		server := miniredis.RunT(t)
 		h := open(t, file, shadow.Config{Redis: redisAt(t, server.Addr()), StateDir: t.TempDir()})
 		syncNow(t, h)
-		advance(t, h.Stages(), policy, full)
+		advance(t, inside.Stages(h), policy, full)
 		syncNow(t, h)
 		code, r := asked(t, h.RedButtonHandler(), http.MethodPost)
 		if code != 200 || !r.Pressed || !r.Kept || len(r.Waiting) != 0 {
@@ -174,7 +175,7 @@ func TestForgottenFileOrdersNothing(t *testing.T) {
 	if d := ask(t, o.h, "acme"); d.Enforced.String() != "authoritative" {
 		t.Errorf("%+v", d)
 	}
-	assessed, err := o.h.Assess(t.Context())
+	assessed, err := inside.Assess(t.Context(), o.h)
 	if err != nil || len(assessed[0].Pressed()) != 1 || assessed[0].MayStep() {
 		t.Errorf("%+v, %v", assessed, err)
 	}

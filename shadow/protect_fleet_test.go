@@ -13,6 +13,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -42,7 +43,7 @@ type harmWorld struct {
 }
 
 func newHarmWorld(t *testing.T) *harmWorld {
-	set, err := policies.Load("test.yaml", []byte(harmFile), CheckPromotion)
+	set, err := policies.Load("test.yaml", []byte(harmFile), stages.Check)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestHarmIsFoundInShadow(t *testing.T) {
 			w.run(t, tt.tr, 40*time.Minute)
 			time.Sleep(30 * time.Second)
 
-			list, err := w.fleet[0].Assess(t.Context())
+			list, err := inside.Assess(t.Context(), w.fleet[0])
 			if err != nil {
 				t.Fatal(err)
 			}

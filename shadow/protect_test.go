@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -44,7 +45,7 @@ func protected(t *testing.T, tenant string, every int, well time.Duration) (took
 		}
 		defer h.Close(t.Context())
 		time.Sleep(10 * time.Second)
-		advance(t, h.Stages(), policy, stages.Step{Stage: stages.Promoted})
+		advance(t, inside.Stages(h), policy, stages.Step{Stage: stages.Promoted})
 
 		began := time.Now().Add(well)
 		for n := 0; time.Since(began) < 5*time.Minute; n++ {
@@ -58,7 +59,7 @@ func protected(t *testing.T, tenant string, every int, well time.Duration) (took
 			}
 			h.Decide(t.Context(), r)
 
-			states, err := h.Stages().States(t.Context(), []string{policy})
+			states, err := inside.Stages(h).States(t.Context(), []string{policy})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -45,7 +46,7 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 		}
 		defer h.Close(t.Context())
 		time.Sleep(time.Duration(rng.Int64N(int64(30 * time.Second))))
-		advance(t, h.Stages(), policy, stages.Step{Stage: stages.Canary, Percent: 10})
+		advance(t, inside.Stages(h), policy, stages.Step{Stage: stages.Canary, Percent: 10})
 		began := time.Now().Add(2 * time.Minute)
 		for time.Since(began) < 10*time.Minute {
 			time.Sleep(time.Millisecond) // 1,000 requests a second
@@ -59,7 +60,7 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 				continue
 			}
 
-			states, err := h.Stages().States(t.Context(), []string{policy})
+			states, err := inside.Stages(h).States(t.Context(), []string{policy})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -148,7 +149,7 @@ func (h *Harness) look(w *watched) {
 
 	if err == nil {
 		var set *policies.Set
-		if set, err = policies.Load(w.file, text, CheckPromotion); err == nil {
+		if set, err = policies.Load(w.file, text, stages.Check); err == nil {
 			err = h.Reload(set)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -61,7 +62,7 @@ func TestSlowAlgorithmOfTheUsers(t *testing.T) {
 		}
 
 		step := stages.Step{Stage: stages.Promoted}
-		if _, err := stages.Advance(t.Context(), p.Stages(), "default", step, stages.Order{Actor: "t", Reason: "t"}); err != nil {
+		if _, err := stages.Advance(t.Context(), inside.Stages(p), "default", step, stages.Order{Actor: "t", Reason: "t"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Sync(t.Context()); err != nil {

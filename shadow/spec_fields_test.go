@@ -83,7 +83,7 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	spec := specOf(policy)
 	spec.Apart, spec.Copied = true, true // newMigration knows them, by the sides
 	spec.FirstLimit = true               // only where there is no authoritative to fill the other fields
-	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(stages.Spec{Config: PromotionOf(none)}))
+	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(stages.Spec{Config: stages.ConfigOf(none)}))
 }
 
 // effect is what a change of a policy file does to the announced Spec.

@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -52,7 +53,7 @@ func TestStatusPageWithoutRedis(t *testing.T) {
 	}
 
 	syncNow(t, h)
-	if _, err := stages.Pause(t.Context(), h.Stages(), policy, stages.Order{Actor: "ann", Reason: "a drill"}); err != nil {
+	if _, err := stages.Pause(t.Context(), inside.Stages(h), policy, stages.Order{Actor: "ann", Reason: "a drill"}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -74,7 +75,7 @@ func TestStatusPageIsOfTheAppliedStage(t *testing.T) {
 	addr := miniredis.RunT(t).Addr()
 	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
 	syncNow(t, h)
-	if _, err := stages.Rollback(t.Context(), h.Stages(), policy, stages.Order{Actor: "ann", Reason: "429s"}); err != nil {
+	if _, err := stages.Rollback(t.Context(), inside.Stages(h), policy, stages.Order{Actor: "ann", Reason: "429s"}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -144,7 +145,7 @@ func TestStatusPageInAnOutage(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
 	h.Decide(t.Context(), &policies.Request{User: "acme"})
 	syncNow(t, h)
-	if _, err := stages.Advance(t.Context(), h.Stages(), policy, stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
+	if _, err := stages.Advance(t.Context(), inside.Stages(h), policy, stages.Step{Stage: stages.Promoted}, stages.Order{}); err != nil {
 		t.Fatal(err)
 	}
 	syncNow(t, h)

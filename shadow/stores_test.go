@@ -13,6 +13,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -85,7 +86,7 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 
 	// The other instances and the commands know it by the next heartbeat.
 	syncNow(t, h)
-	if f, err := h.Stages().Fleet(ctx(t)); err != nil || len(f.Instances) != 1 || len(f.Instances[0].Failing) != 1 {
+	if f, err := inside.Stages(h).Fleet(ctx(t)); err != nil || len(f.Instances) != 1 || len(f.Instances[0].Failing) != 1 {
 		t.Errorf("the instance says %+v (%v), want that the candidate's store fails", f.Instances, err)
 	}
 	if err := h.Close(ctx(t)); err != nil {
@@ -139,7 +140,7 @@ func TestObserverIsCalled(t *testing.T) {
 		t.Fatalf("%d allowed", n)
 	}
 
-	want := []evidence.Outcome{evidence.AgreeAllow, evidence.NewlyDenied, evidence.AgreeDeny}
+	want := []shadow.Outcome{shadow.AgreeAllow, shadow.NewlyDenied, shadow.AgreeDeny}
 	for i, c := range seen {
 		if c.Key != "alice" || c.Policy != policy || c.Cost != 1 || c.At.IsZero() {
 			t.Errorf("comparison %d is of another charge: %+v", i, c)

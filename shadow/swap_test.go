@@ -10,6 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -89,7 +90,7 @@ func (s *swapper) decide(user string, cost int64) shadow.Decision {
 // With 0 the policy is rolled back, or resumed if it is rolled back already.
 func (s *swapper) move(percent float64) {
 	s.t.Helper()
-	ctx, store, order := s.t.Context(), s.Stages(), stages.Order{Actor: "test", Reason: "test"}
+	ctx, store, order := s.t.Context(), inside.Stages(s), stages.Order{Actor: "test", Reason: "test"}
 	var err error
 	switch {
 	case percent == 0 && s.state.Stage == stages.RolledBack:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -69,7 +68,7 @@ func (w *twinWorld) denied() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.comparisons {
-		if c.Outcome == evidence.NewlyDenied {
+		if c.Outcome == NewlyDenied {
 			n++
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -136,8 +135,8 @@ func (w *twinWorld) calm() {
 	compared, outcomes := 0, map[string]int{}
 	w.mu.Lock()
 	for _, c := range w.comparisons[before:] {
-		outcomes[c.Outcome.String()]++
-		if c.Outcome <= evidence.NewlyAllowed {
+		outcomes[string(c.Outcome)]++
+		if c.Outcome == AgreeAllow || c.Outcome == AgreeDeny || c.Differs() && c.Outcome != CandidateError {
 			compared++
 		}
 	}
@@ -152,8 +151,8 @@ func (w *twinWorld) checkComparisons() {
 	for i := range w.comparisons {
 		c := &w.comparisons[i]
 		both := c.Observed[0].Status == algorithms.Judged && c.Observed[1].Status == algorithms.Judged
-		agree := c.Outcome == evidence.AgreeAllow || c.Outcome == evidence.AgreeDeny
-		if both != agree || c.Outcome == evidence.CandidateError {
+		agree := c.Outcome == AgreeAllow || c.Outcome == AgreeDeny
+		if both != agree || c.Outcome == CandidateError {
 			w.violate("%s of %s at %s: %s", c.Outcome, c.Key, c.At.Format("05.000000"), twinText(c.Observed))
 			return
 		}

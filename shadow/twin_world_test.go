@@ -326,7 +326,7 @@ func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost 
 		switch left := ctx.Err() == context.Canceled; {
 		case left && w.custom():
 			in.counted.left.Add(1)
-			in.observe(Comparison{Key: key, At: asked, Outcome: evidence.Inconclusive}) // it is not recorded
+			in.observe(Comparison{Key: key, At: asked, Outcome: Inconclusive}) // it is not recorded
 		case !left && !in.process.gone() && d.Allowed && cost > 0:
 			w.admit(in, key, twinAdmission{asked, time.Now(), cost})
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -56,7 +57,7 @@ func TestYesAsksNothing(t *testing.T) {
 func TestRollbackAsksWhereItDenies(t *testing.T) {
 	_, h := service(t)
 	promoteAll(t, h)
-	store := h.Stages()
+	store := inside.Stages(h)
 	specs := announcedBy(t, store)
 
 	spec := &specs[0]
@@ -90,7 +91,7 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 func TestRollbackOfAScriptMakesNoOutage(t *testing.T) {
 	_, h := service(t)
 	promoteAll(t, h)
-	store := h.Stages()
+	store := inside.Stages(h)
 	specs := announcedBy(t, store)
 	specs[0].Store, specs[0].OnStoreFailure = "east", stages.FailDeny
 	announce(t, store, specs...)
@@ -121,7 +122,7 @@ func TestRollbackOfACompletedPolicyAsksWhereItCouldDeny(t *testing.T) {
 	if status, _, talk := shell(t, "", strings.Fields("complete writes --reason x --force --yes")...); status != exitOK {
 		t.Fatal(talk)
 	}
-	store := h.Stages()
+	store := inside.Stages(h)
 	specs := announcedBy(t, store)
 
 	const unasked = "store east is not asked"

@@ -7,6 +7,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -16,7 +17,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	tell(t, h.Stages(), stages.Instance{ID: "loose", Client: []string{"MaxRetries is 3: set -1"}})
+	tell(t, inside.Stages(h), stages.Instance{ID: "loose", Client: []string{"MaxRetries is 3: set -1"}})
 
 	status, out, talk := shell(t, "", "doctor")
 	for _, want := range []string{

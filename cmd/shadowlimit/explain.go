@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 const explainDescription = `Shows what a policy file would charge one request: which policies match, by which
@@ -59,7 +59,7 @@ func explainAction(c *cli.Context, out io.Writer) error {
 	if err != nil {
 		return usagef(seeHelp(c), "--request: %s", strings.TrimPrefix(err.Error(), "policies: request: "))
 	}
-	set, err := policies.LoadFile(c.Args().First(), shadow.CheckPromotion)
+	set, err := policies.LoadFile(c.Args().First(), stages.Check)
 	if err != nil {
 		return placed(c.Args().First(), err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 // explanation is the contract of explain -o json: what a policy file says of a request, and where its keys stand.
@@ -62,7 +61,7 @@ func placeOf(service string, p *policies.Policy, r *policies.Request, key string
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 
-	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, evidence.Position{Hash: hash, First: first})
+	e.Enters = entersIn(stages.ConfigOf(p.Promotion).Canary, evidence.Position{Hash: hash, First: first})
 	return e
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -245,7 +246,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 
 	has := func(id, fingerprint string, term int64) {
 		v := stages.Version{Term: term, Seq: 1}
-		tell(t, h.Stages(), stages.Instance{ID: id, Policies: map[string]stages.Applied{"writes": {Version: v, Fingerprint: fingerprint}}})
+		tell(t, inside.Stages(h), stages.Instance{ID: id, Policies: map[string]stages.Applied{"writes": {Version: v, Fingerprint: fingerprint}}})
 	}
 	has("stuck", "", 1)
 	has("old", "another", time.Now().Unix()+100)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -22,8 +23,8 @@ func TestForget(t *testing.T) {
 		Since: at, StageAt: at, At: at,
 	}
 	spec := stages.Spec{Policy: "removed", Fingerprint: "e", Config: stages.Config{}.WithDefaults()}
-	announce(t, h.Stages(), spec)
-	if err := h.Stages().Put(t.Context(), "removed", state, stages.Condition{}); err != nil {
+	announce(t, inside.Stages(h), spec)
+	if err := inside.Stages(h).Put(t.Context(), "removed", state, stages.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -54,9 +55,9 @@ func TestForget(t *testing.T) {
 	}
 
 	// An instance that is silent and has not left may come back: it is named.
-	tell(t, h.Stages(), stages.Instance{ID: "gone", Policies: map[string]stages.Applied{"old": {}}})
+	tell(t, inside.Stages(h), stages.Instance{ID: "gone", Policies: map[string]stages.Applied{"old": {}}})
 	silence(t, server, "gone", time.Minute)
-	announce(t, h.Stages(), stages.Spec{Policy: "old"})
+	announce(t, inside.Stages(h), stages.Spec{Policy: "old"})
 	if status, out, talk := shell(t, "", "forget", "old"); status != 0 || !strings.Contains(talk, "from gone") {
 		t.Errorf("status %d: %s%s", status, out, talk)
 	}

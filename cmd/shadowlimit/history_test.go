@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -15,7 +16,7 @@ func TestHistorySaysWhatIsNotKept(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stages.Pause(t.Context(), h.Stages(), "writes", stages.Order{Actor: "ann", Reason: "wait"}); err != nil {
+	if _, err := stages.Pause(t.Context(), inside.Stages(h), "writes", stages.Order{Actor: "ann", Reason: "wait"}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 const initDescription = `Writes a policy file with one policy, and its tests beside it, from a few flags: which
@@ -141,7 +141,7 @@ func writeStarter(file string, s *starter) error {
 	defer os.RemoveAll(trial)
 
 	text := s.policyText()
-	set, err := policies.Load(filepath.Base(file), []byte(text), shadow.CheckPromotion)
+	set, err := policies.Load(filepath.Base(file), []byte(text), stages.Check)
 	if err != nil {
 		return usagef("correct the flag that this text comes from", "the flags make no policy file: %v", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 const keyDescription = `Shows the place of a key of a policy: the percentage from which a canary has the key, by
@@ -92,7 +91,7 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 	if file == "" {
 		return nil, nil
 	}
-	set, err := policies.LoadFile(file, shadow.CheckPromotion)
+	set, err := policies.LoadFile(file, stages.Check)
 	if err != nil {
 		return nil, placed(file, err)
 	}

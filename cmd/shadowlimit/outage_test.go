@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -44,7 +45,7 @@ func promoteAll(t *testing.T, h *shadow.Harness) {
 	full := stages.Step{Stage: stages.Promoted}
 	err := h.Sync(t.Context())
 	if err == nil {
-		_, err = stages.Advance(t.Context(), h.Stages(), "writes", full, stages.Order{})
+		_, err = stages.Advance(t.Context(), inside.Stages(h), "writes", full, stages.Order{})
 	}
 	if err = errors.Join(err, h.Sync(t.Context())); err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestRollbackWaitsForRedis(t *testing.T) {
 	if missing := firstMissing(said, append(inAnOutage[:3:3], "Redis answers again")); code != 0 || missing != "" {
 		t.Errorf("status %d, no %q:\n%s%s", code, missing, out, said)
 	}
-	history, err := h.Stages().History(t.Context(), "writes")
+	history, err := inside.Stages(h).History(t.Context(), "writes")
 	if last := history[len(history)-1]; err != nil || len(history) != 3 || last.Stage != stages.RolledBack || last.Reason != "429s" {
 		t.Errorf("%v, %v", history, err)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 // policySubject compares the sides of every policy of a file that has a candidate.
@@ -22,7 +22,7 @@ type policySubject struct {
 }
 
 func openPolicySubject(file string, from *requests, seen *observed) (*policySubject, error) {
-	set, err := policies.LoadFile(file, shadow.CheckPromotion)
+	set, err := policies.LoadFile(file, stages.Check)
 	if err != nil {
 		return nil, placed(file, err)
 	}
@@ -91,7 +91,7 @@ func (s *policySubject) comparisons() []comparison {
 	list := make([]comparison, len(s.list))
 	for i, p := range s.list {
 		list[i] = comparison{
-			name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion),
+			name: p.Name, events: s.events[i], rules: stages.ConfigOf(p.Promotion),
 			keyVaries: len(p.KeyInputs()) > 0, refusals: s.refusals[i],
 		}
 

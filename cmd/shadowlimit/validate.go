@@ -9,9 +9,9 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 const validateDescription = `Reads a policy file as a service would, and shows every problem with its place. Exit
@@ -68,7 +68,7 @@ func validateAction(c *cli.Context, out io.Writer) error {
 	}
 
 	file := c.Args().First()
-	set, err := policies.LoadFile(file, shadow.CheckPromotion)
+	set, err := policies.LoadFile(file, stages.Check)
 	var problems *policies.Problems
 	if errors.As(err, &problems) {
 		return invalidFile(out, format, file, problems)
@@ -106,7 +106,7 @@ func (r *validateReport) compare() error {
 	if r.deployed == "" {
 		return nil
 	}
-	before, err := policies.LoadFile(r.deployed, shadow.CheckPromotion)
+	before, err := policies.LoadFile(r.deployed, stages.Check)
 	if err != nil {
 		return placed(r.deployed, err)
 	}

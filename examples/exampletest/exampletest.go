@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 // Service is a shadow.Harness or a shadow.Pair.
 type Service interface {
 	prometheus.Collector
-	Stages() stages.Store
+	Stages() shadow.Stages
 	Sync(ctx context.Context) error
 	Close(ctx context.Context) error
 }
@@ -89,9 +88,9 @@ func Outcomes(t testing.TB, s Service, policy string) map[string]int {
 func Promote(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
-	order := stages.Order{Actor: "test", Reason: "a drill"}
+	move := shadow.Move{Actor: "test", Reason: "a drill", Force: true}
 
-	_, err := stages.Advance(ctx, s.Stages(), policy, stages.Step{Stage: stages.Promoted}, order)
+	err := s.Stages().Promote(ctx, policy, 100, move)
 	if err == nil {
 		err = s.Sync(ctx) // applies it now, which otherwise takes up to a second
 	}
@@ -104,9 +103,9 @@ func Promote(t testing.TB, s Service, policy string) {
 func Rollback(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
-	order := stages.Order{Actor: "test", Reason: "the drill is over"}
+	move := shadow.Move{Actor: "test", Reason: "the drill is over"}
 
-	_, err := stages.Rollback(ctx, s.Stages(), policy, order)
+	err := s.Stages().Rollback(ctx, policy, move)
 	if err == nil {
 		err = s.Sync(ctx)
 	}

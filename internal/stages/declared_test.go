@@ -1,4 +1,4 @@
-package shadow
+package stages
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -23,11 +22,11 @@ func TestEveryPromotionFieldIsConverted(t *testing.T) {
 			continue
 		}
 
-		set(t, whole.Field(i))
+		fill(t, whole.Field(i))
 
 		one := reflect.New(whole.Type()).Elem()
-		set(t, one.Field(i))
-		if got := declared(one.Interface().(policies.Promotion)); reflect.DeepEqual(got, stages.Config{}) {
+		fill(t, one.Field(i))
+		if got := declared(one.Interface().(policies.Promotion)); reflect.DeepEqual(got, Config{}) {
 			t.Errorf("policies.Promotion.%s is not converted", name)
 		}
 	}
@@ -36,12 +35,12 @@ func TestEveryPromotionFieldIsConverted(t *testing.T) {
 		if field == "Config.Graded" { // WithDefaults sets it where no soak is declared
 			continue
 		}
-		t.Errorf("promotion.Config has %s, which no field of policies.Promotion sets", field)
+		t.Errorf("Config has %s, which no field of policies.Promotion sets", field)
 	}
 }
 
-// set gives a field a value that is not its zero value.
-func set(t *testing.T, v reflect.Value) {
+// fill gives a field a value that is not its zero value.
+func fill(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch value := v.Addr().Interface().(type) {
 	case *string:
@@ -96,7 +95,7 @@ generation: 1
 
 // findings loads a file with the gate's check, and returns its problems.
 func findings(text string) (list []string) {
-	set, err := policies.Load("p.yaml", []byte(text), CheckPromotion)
+	set, err := policies.Load("p.yaml", []byte(text), Check)
 	var problems *policies.Problems
 	switch {
 	case errors.As(err, &problems):
@@ -121,8 +120,8 @@ func TestASetIsCheckedLater(t *testing.T) {
 	}
 
 	var problems *policies.Problems
-	_, err = policies.Load("p.yaml", []byte(text), CheckPromotion)
-	if got := unchecked.Check(CheckPromotion); !errors.As(err, &problems) || len(got) != 1 || !reflect.DeepEqual(got, problems.List) {
+	_, err = policies.Load("p.yaml", []byte(text), Check)
+	if got := unchecked.Check(Check); !errors.As(err, &problems) || len(got) != 1 || !reflect.DeepEqual(got, problems.List) {
 		t.Errorf("got %v, want %v", got, err)
 	}
 }
