@@ -267,7 +267,7 @@ func TestRollbackThatReachesNobody(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tell(t, h.Stages(), stages.Instance{ID: "gone", Policies: map[string]stages.Applied{"writes": {Version: stages.Version{Term: 1, Seq: 1}}}})
+	tell(t, inside.Stages(h), stages.Instance{ID: "gone", Policies: map[string]stages.Applied{"writes": {Version: stages.Version{Term: 1, Seq: 1}}}})
 	silence(t, server, "gone", time.Minute)
 	if status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "2s"); status != exitOK {
 		t.Errorf("others have applied it: status %d:\n%s%s", status, out, talk)
