@@ -192,5 +192,13 @@ func TestRecordLingers(t *testing.T) {
 				t.Errorf("%s lives %s, want ten hours more than a minute", key, ttl)
 			}
 		}
+
+		// A record beside one of another store lives no longer than that.
+		c = charge("deferred", -1, algorithms.GCRA{})
+		c.At, c.Deferred, c.Linger = time.Now(), true, time.Minute
+		evaluate(t, pair, c)
+		if ttl := client.PTTL(t.Context(), pair.RecordKey("p", "deferred")).Val(); ttl < time.Minute || ttl > 3*time.Minute {
+			t.Errorf("a record of a deferred check lives %s, want a minute more than its state", ttl)
+		}
 	})
 }

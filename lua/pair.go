@@ -182,7 +182,10 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 func header(b []byte, c *algorithms.Charge) []byte {
 	at, least := int64(serverClock), int64(0)
 	if !c.At.IsZero() {
-		at, least = c.At.UnixMicro(), injectedTTL
+		at = c.At.UnixMicro()
+	}
+	if !c.At.IsZero() && !c.Deferred {
+		least = injectedTTL
 	}
 	longer := (unusedTTL + c.Linger).Milliseconds()
 	deferred := int64(0)
@@ -208,7 +211,8 @@ const unusedTTL = time.Second
 
 // injectedTTL, in milliseconds, is the least time to live of a record that is judged at
 // instants of the caller. Redis counts it by the server's clock, which may run ahead of
-// the caller's: a record must not expire before its budget is full again.
+// the caller's: a record must not expire before its budget is full again. The instant of a
+// deferred check is a server's, too, and Linger suffices.
 const injectedTTL = int64(time.Hour / time.Millisecond)
 
 // maxCost stands for every larger cost. It is above every capacity, so the decision is the
