@@ -9,6 +9,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 // poll sends a heartbeat and does what follows from the answer: it applies newer states, and writes the applied
@@ -132,8 +133,11 @@ func (f *fleet) note(h *stages.Heartbeat, heard *stages.Heard, migrations []*mig
 	case h.Self != nil && heard.Refused == nil:
 		f.sent.note()
 	}
-	for _, m := range migrations {
-		m.progress.stage.heard.note()
+	// The old master of a split knows of no rollback. With min-replicas-to-write it says what it is, and a canary ends as in an outage.
+	if !status.LacksReplicas(heard.Refused) {
+		for _, m := range migrations {
+			m.progress.stage.heard.note()
+		}
 	}
 	for _, spec := range h.Specs {
 		if m := f.plan.Load().named(spec.Policy); m != nil && heard.Refused == nil {

@@ -134,6 +134,53 @@ func TestLogOfAWrittenState(t *testing.T) {
 	})
 }
 
+// replied is an error that Redis has answered.
+type replied string
+
+func (r replied) Error() string { return string(r) }
+
+func (replied) RedisError() {}
+
+// refusing is a store that takes no writes, and says why.
+type refusing struct {
+	stages.Store
+	why error
+}
+
+func (r *refusing) Heartbeat(ctx context.Context, h stages.Heartbeat) (stages.Heard, error) {
+	heard, err := r.Store.Heartbeat(ctx, h)
+	heard.Refused = r.why
+	return heard, err
+}
+
+// A master that its replicas have left may be the old one of a split, which no rollback reaches: a canary ends as in an outage.
+func TestCanaryOnAnOldMaster(t *testing.T) {
+	for why, cut := range map[replied]bool{
+		"NOREPLICAS Not enough good replicas to write.":           true,
+		"READONLY You can't write against a read only replica.":   false,
+		"MISCONF Redis is configured to save RDB snapshots, but.": false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &refusing{Store: stages.NewMemoryStore()}
+			f, m := idleOn(store, "a")
+			pollsOf(t, f)(2)
+			store.why = why
+			for range 20 {
+				time.Sleep(time.Second)
+				_ = f.poll(t.Context())
+			}
+			if m.cutOff() != cut {
+				t.Errorf("%s: a canary has ended: %t, want %t", why, m.cutOff(), cut)
+			}
+			store.why = nil
+			pollsOf(t, f)(1)
+			if m.cutOff() {
+				t.Errorf("%s: the canary does not return", why)
+			}
+		})
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

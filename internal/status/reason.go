@@ -66,6 +66,9 @@ func RefusesAll(err error) bool { return isOneOf(err, "OOM", "MISCONF", "NOREPLI
 // IsReplica reports whether it is the answer of a replica.
 func IsReplica(err error) bool { return isOneOf(err, "READONLY") }
 
+// LacksReplicas reports whether it is the answer of a master that its replicas have left, so that another one may have taken its place.
+func LacksReplicas(err error) bool { return isOneOf(err, "NOREPLICAS") }
+
 func isOneOf(err error, kinds ...string) bool {
 	i := answerOf(err)
 	return i >= 0 && slices.Contains(kinds, answers[i].kind)
