@@ -56,6 +56,8 @@ type ExplainedSide struct {
 	Adaptive string `json:"adaptive,omitempty"`
 	// Sync is how often the process exchanges what it has admitted, such as "100ms"; "" for a side that is not decided in it.
 	Sync string `json:"sync,omitempty"`
+	// PerProcess says that each instance has such a budget of its own.
+	PerProcess bool `json:"per_process,omitempty"`
 	// Error tells why there is no limit for the request; "" if there is one.
 	Error string `json:"error,omitempty"`
 }
@@ -118,7 +120,7 @@ func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 // explain describes the side with the limit that it was charged with. A charge does
 // not carry the reason of a missing limit, so the limit is computed again.
 func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
-	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst}
+	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst, PerProcess: s.PerProcess}
 
 	// A limiter of the user's own has no window.
 	if charged.Window > 0 {

@@ -31,13 +31,16 @@ policies:
   - name: behind
     key: request.user
     authoritative: { algorithm: gcra, limit: 2, window: 1m, store: { sync: 100ms } }
+  - name: memory
+    key: request.user
+    authoritative: { limiter: mine, limit: 2, window: 1m, per_process: true }
 `)
 	e := set.Explain(&policies.Request{Method: "POST", User: "ann"}) // a user that is no number has no limit
 
 	// A side has either a limit or an error, so both sides together have every field.
 	found := []any{
 		e.Charges[0], e.Charges[0].Authoritative, *e.Charges[0].Candidate, e.Charges[1].Authoritative, e.Skipped[0],
-		e.Charges[2].Authoritative, *e.Charges[1].Candidate,
+		e.Charges[2].Authoritative, e.Charges[3].Authoritative, *e.Charges[1].Candidate,
 	}
 	isSet := map[string]bool{}
 	for _, part := range found {

@@ -32,6 +32,7 @@ func (l *linter) policy(p *Policy, at places) {
 	l.largeLogs(p, at)
 	l.candidate(p, at["candidate"])
 	l.strictness(p, at["candidate"])
+	l.oneForAll(p, at["candidate"])
 }
 
 // file looks at the file as a whole. at is its name. A plain limiter has no stage that a deployment could change.
@@ -385,6 +386,22 @@ func (l *linter) strictness(p *Policy, at *yaml.Node) {
 			return
 		}
 	}
+}
+
+// oneForAll warns of a candidate whose one budget for all instances is not larger than what each instance has today: with a second
+// instance clients get less, although the numbers say that nothing changes.
+func (l *linter) oneForAll(p *Policy, at *yaml.Node) {
+	a, c := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
+	if c == nil || !a.PerProcess || c.PerProcess || c.window == 0 || !a.constant() || !c.constant() {
+		return
+	}
+	today, tomorrow := float64(a.limit.constant)/a.window.Seconds(), float64(c.limit.constant)/c.window.Seconds()
+	if tomorrow > today {
+		return
+	}
+	l.warn(at, "the candidate has %s for all instances together, and %s has %s in each: with more than one instance clients get less than "+
+		"today: write what they get today, which status shows as the sum of the live instances, unless less is what you want",
+		c.limitText(), a.Limiter, a.limitText())
 }
 
 // decidesLike reports whether two sides decide alike whatever their ids, which name

@@ -220,6 +220,21 @@ var policyWarnings = []warningTest{
 		8, "divergence: 0.1% allows",
 	},
 	{
+		"one budget for all instances that is not larger than that of each",
+		perProcess("limiter: mine, limit: 10, window: 1s, per_process: true", "algorithm: gcra, limit: 600, window: 1m"),
+		6, "the candidate has 600 per 1m for all instances together, and mine has 10 per 1s in each",
+	},
+	{
+		"one budget for all instances that is larger",
+		perProcess("limiter: mine, limit: 10, window: 1s, per_process: true", "algorithm: gcra, limit: 30, window: 1s"),
+		0, "",
+	},
+	{
+		"a budget in each instance on both sides",
+		perProcess("limiter: mine, limit: 10, window: 1s, per_process: true", "limiter: next, limit: 5, window: 1s, per_process: true"),
+		0, "",
+	},
+	{
 		"a strict threshold of a file, and a side in the process",
 		"promotion: {extra_load: 1.5%}\n" + candidate("key: request.user", "store: {sync: 1s}, algorithm: gcra, limit: 10"),
 		8, "extra_load: 1.5% allows",

@@ -124,6 +124,26 @@ func TestFingerprintIsWhatIsCompared(t *testing.T) {
 	}
 }
 
+// perProcess is a file with one policy whose authoritative and candidate have these fields.
+func perProcess(authoritative, next string) string {
+	return strings.Replace(side(authoritative), "    key:", "    candidate: {"+next+"}\n    key:", 1)
+}
+
+// A budget in each instance is another limiter than one for all.
+func TestPerProcessIsPartOfTheFingerprint(t *testing.T) {
+	const today, next = "limiter: mine, limit: 10, window: 1s", "algorithm: gcra, limit: 30, window: 1s"
+	without := loadPolicy(t, perProcess(today, next))
+	no := loadPolicy(t, perProcess(today+", per_process: false", next))
+	yes := loadPolicy(t, perProcess(today+", burst: 20, per_process: true", next))
+	one := loadPolicy(t, perProcess(today+", burst: 20", next))
+	if without.Fingerprint() != no.Fingerprint() || yes.Fingerprint() == one.Fingerprint() {
+		t.Errorf("fingerprints: without %s, false %s; true %s, without %s", without.Fingerprint(), no.Fingerprint(), yes.Fingerprint(), one.Fingerprint())
+	}
+	if got, want := yes.Sides[0].String(), `mine (custom limiter, revision "1"), 10 per 1s, burst 20 in each instance`; got != want {
+		t.Errorf("described as %s, want %s", got, want)
+	}
+}
+
 func TestPolicyOverridesPromotionOfTheFile(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.ip\n    promotion:\n      soak: 72h\n"+
 		"      change_window: {days: [sat], from: '10:00', to: '24:00', zone: Europe/Berlin}")+

@@ -276,6 +276,15 @@ func (r *reader) choice(what string, into *string, words ...string) func(*yaml.N
 	}
 }
 
+// truth returns a reader of true or false.
+func (r *reader) truth(what string, into *bool) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		var word string
+		r.choice(what, &word, "true", "false")(n)
+		*into = word == "true"
+	}
+}
+
 // A colon separates names in Redis keys, braces enclose their hash tag, and metric
 // labels are unlimited: hence few characters, and at most 100 of them.
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)

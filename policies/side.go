@@ -23,6 +23,9 @@ type Side struct {
 	// Limiter is the name of a custom side, which the program resolves. Its operator
 	// counts Revision up when the limiter's behaviour changes.
 	Limiter, Revision string
+	// PerProcess says of a custom side that each instance has such a budget of its own, as a limiter in memory
+	// has: the service admits their sum.
+	PerProcess bool
 
 	limit, burst number // burst 0: not given
 	limited      bool   // a limit is given
@@ -153,7 +156,11 @@ func (s *Side) LargestLog() int64 {
 func (s *Side) String() string {
 	switch {
 	case s.Custom():
-		return fmt.Sprintf("%s (custom limiter, revision %q)", s.Limiter, s.Revision)
+		text := fmt.Sprintf("%s (custom limiter, revision %q)", s.Limiter, s.Revision)
+		if s.PerProcess {
+			text += ", " + s.limitText() + " in each instance"
+		}
+		return text
 	case s.None():
 		return none
 	}
@@ -177,6 +184,15 @@ func (s *Side) String() string {
 	return text
 }
 
+// limitText writes the limit as explain does, expressions as they stand: 10 per 1s, burst 20.
+func (s *Side) limitText() string {
+	text := s.limit.text() + " per " + algorithms.FormatWindow(s.window)
+	if burst := s.burst.text(); burst != "0" {
+		text += ", burst " + burst
+	}
+	return text
+}
+
 // identity is the side's share of the fingerprint: a change of it makes another side. Each
 // field has its place, even if empty, so that no text moves from one field to the next.
 func (s *Side) identity() string {
@@ -193,6 +209,9 @@ func (s *Side) identity() string {
 	}
 	if s.Sync > 0 {
 		fields = append(fields, "sync "+s.Sync.String())
+	}
+	if s.PerProcess {
+		fields = append(fields, "per process")
 	}
 	return strings.Join(fields, "\x00")
 }
@@ -215,8 +234,9 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 				algorithmAt = n
 				c.text("algorithm", &algorithm)(n)
 			}},
-			"limiter":  {read: c.text("limiter", &side.Limiter)},
-			"revision": {read: c.text("revision", &side.Revision)},
+			"limiter":     {read: c.text("limiter", &side.Limiter)},
+			"revision":    {read: c.text("revision", &side.Revision)},
+			"per_process": {read: c.truth("per_process", &side.PerProcess)},
 
 			// How much it admits. A limit of 0 denies every request, so that one that is left out is another thing.
 			"limit": {read: func(n *yaml.Node) {
@@ -275,11 +295,17 @@ func (c *compiler) noSide(n *yaml.Node, role string, into **Side) {
 // checkKind refuses what a side of its kind cannot have: an algorithm of ours, which is named, or a limiter of the program's.
 func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) {
 	// Each kind of side has its own rules. The first broken one is enough, because the next is about a side of that kind.
+	at := placesOf(n)
 	switch {
 	case side.Limiter == none:
-		c.fail(placesOf(n).orNone("limiter"), "%s: limiter: none is no name of a limiter: "+noneAlone, role)
+		c.fail(at.orNone("limiter"), "%s: limiter: none is no name of a limiter: "+noneAlone, role)
 	case side.Custom() == named:
 		c.fail(n, "%s: want either an algorithm or a limiter: algorithm: gcra, or limiter: legacy for one that the program has", role)
+	case side.PerProcess && !side.Custom():
+		c.fail(at.orNone("per_process"), "%s: per_process is for a custom limiter: one of our own algorithms has one budget for all "+
+			"instances that share its store: leave it out", role)
+	case side.PerProcess && (!side.limited || side.window == 0):
+		c.fail(at.orNone("per_process"), "%s: per_process needs the limit of one instance: write limit and window, such as limit: 10, window: 1s", role)
 	case !side.Custom():
 		c.checkLimit(n, role, side)
 	case side.limited && side.limit == number{}:

@@ -25,6 +25,9 @@ func specOf(p *policies.Policy) stages.Spec {
 	}
 	for role, s := range p.Sides {
 		spec.AsksStore[role] = s != nil && s.Algorithm != nil && s.Sync == 0
+		if s != nil && s.PerProcess {
+			spec.PerProcess[role], _ = s.Constant()
+		}
 		if s != nil && !s.None() {
 			spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Usual()))
 		}

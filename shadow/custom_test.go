@@ -334,3 +334,25 @@ func TestAuthoritativesLocalLimiterStandsInForACustomCandidate(t *testing.T) {
 		t.Errorf("%d of 10 allowed, want the local stand-in's 2", n)
 	}
 }
+
+// Where only one side has a budget in each instance, that is the cause of a difference.
+func TestDifferencesOfALimiterPerProcess(t *testing.T) {
+	const each = "{limiter: new, limit: 1, window: 1h, per_process: true}"
+	for candidate, cause := range map[string]string{
+		"{algorithm: gcra, limit: 3, window: 1h}":                      "per_process",
+		"{limiter: other, limit: 3, window: 1h, per_process: true}":    "other",
+		"{limiter: other, revision: fleet-wide, limit: 3, window: 1h}": "per_process",
+	} {
+		denies := shadow.AllowFunc(func(string) bool { return false })
+		allows := shadow.AllowFunc(func(string) bool { return true })
+		h := open(t, withSides(each, candidate), shadow.Config{Limiters: map[string]shadow.Limiter{"new": denies, "other": allows}})
+		h.Grow()
+		ask(t, h, "alice")
+		if err := h.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := metricOf(t, h, "shadowlimit_divergence_causes_total", cause); got != 1 {
+			t.Errorf("%s: %g differences by %s, want 1", candidate, got, cause)
+		}
+	}
+}

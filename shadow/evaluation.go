@@ -154,7 +154,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	setting := evidence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
-		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
+		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(), PerProcess: [2]bool{a.each, b.each},
 		Enforced: c.Enforced, Completed: ev.completed,
 		Protected: ev.protected[c.Key],
 		Apart:     ev.spec.Apart, First: ev.spec.FirstLimit, Window: ev.spec.Window, Young: !ev.inProcess.old.Load() && ev.young(o),

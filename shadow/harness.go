@@ -277,7 +277,9 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 			return side{}, fmt.Errorf("no limiter %q: a Go program gives it in Config.Limiters; shadowlimit serve and shadowlimit-envoy have none",
 				configured.Limiter)
 		}
-		return customSide(l), nil
+		s := customSide(l)
+		s.each = configured.PerProcess
+		return s, nil
 	}
 
 	if configured.Sync > 0 {

@@ -41,6 +41,7 @@ func (f *fleet) here(name string) status.Here {
 type circumstances struct {
 	pressed bool   // the red button
 	trouble error  // of the last poll with the service's own Redis; nil if it was done
+	live    int64  // instances, 0 where this one has not counted them
 	alone   string // why limits are not divided by the number of instances; "" if they are
 }
 
@@ -53,6 +54,7 @@ func (f *fleet) circumstances() circumstances {
 
 	switch {
 	case f.alone || f.view.counted.Load():
+		c.live = f.view.instances()
 	case f.heard.at.Load() == nil:
 		c.alone = "started without Redis"
 	default:
@@ -66,8 +68,9 @@ func (f *fleet) circumstances() circumstances {
 func (m *migration) enforcement(s stages.State, now circumstances) status.Enforcement {
 	e := status.Enforcement{
 		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
-		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
-		Enforced: algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
+		Authoritative: status.InAll(m.spec.Authoritative, m.spec.PerProcess[algorithms.Authoritative], now.live),
+		Candidate:     status.InAll(m.spec.Candidate, m.spec.PerProcess[algorithms.Candidate], now.live),
+		Enforced:      algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
 		Levels: m.levelsHere(),
 	}
 

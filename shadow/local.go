@@ -10,7 +10,7 @@ import (
 // local decides in this process where a store does not. Every request of a
 // policy with on_store_failure: local and a side outside of this process feeds it, so it
 // knows what each key has spent when it is needed. Each of n live
-// instances allows an n-th of a limit, rounded up, and a cost above that if nothing else is
+// instances allows an n-th of a limit, rounded up, or the whole of one that is per process, and a cost above that if nothing else is
 // spent; see shareOf. It is fed all the time, and not only in an outage: a limiter
 // that began empty would give each key a full budget again.
 type local struct {
@@ -46,7 +46,11 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	asked, tooLarge := false, [2]bool{}
 	for role := range charge.Sides {
 		if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
-			standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], instances, c.Cost)
+			share := instances
+			if ev.sides[role].each {
+				share = 1 // the limit is one instance's already
+			}
+			standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], share, c.Cost)
 			charge.Sides[role], asked = standIn, true
 		}
 	}

@@ -43,6 +43,22 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 	}
 }
 
+// A limit that each instance has to itself is its share.
+func TestLocalOfALimitPerProcessIsNotDivided(t *testing.T) {
+	m := limiterOf(algorithms.FixedWindow{})
+	m.sides[algorithms.Authoritative] = side{custom: AllowFunc(nil), each: true}
+	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}}}
+	l, n := newLocal(), 0
+	for range 20 {
+		if local := l.feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 5); local.ok && local.decision.Allowed {
+			n++
+		}
+	}
+	if n != 10 {
+		t.Errorf("one of 5 instances allows %d, want its own 10", n)
+	}
+}
+
 // A share that a bucket cannot compute exactly is rounded up a little, and is not the whole
 // limit on each instance.
 func TestShareThatIsTooFine(t *testing.T) {

@@ -38,7 +38,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: redisAt(t, miniredis.RunT(t).Addr())})
 	_, names := series(t, h)
 	for name, want := range map[string]int{
-		"shadowlimit_comparisons_total": 9, "shadowlimit_decisions_total": 6, "shadowlimit_divergence_causes_total": 14, "shadowlimit_stage": 5,
+		"shadowlimit_comparisons_total": 9, "shadowlimit_decisions_total": 6, "shadowlimit_divergence_causes_total": 16, "shadowlimit_stage": 5,
 		"shadowlimit_gate_verdict": 3, "shadowlimit_evaluation_duration_seconds": 2, "shadowlimit_breaker_open": 1, "shadowlimit_build_info": 1,
 	} {
 		if names[name] != want {

@@ -16,6 +16,7 @@ type side struct {
 	algorithm algorithms.Side // without its limit, which comes with each charge
 	store     *store          // keeps the algorithm's state; nil for a custom side
 	custom    Limiter         // nil for an algorithm
+	each      bool            // each instance has such a budget of its own: nothing is shared
 	breaker   *breaker        // of the custom limiter; nil for an algorithm, whose store has one
 	calls     chan struct{}   // holds one value for each unfinished bounded call
 	shape     algorithms.Shape

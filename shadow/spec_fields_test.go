@@ -4,7 +4,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -83,6 +85,7 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	spec := specOf(policy)
 	spec.Apart, spec.Copied = true, true // newMigration knows them, by the sides
 	spec.FirstLimit = true               // only where there is no authoritative to fill the other fields
+	spec.PerProcess[0].Requests = 1      // only of a custom side
 	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(stages.Spec{Config: stages.ConfigOf(none)}))
 }
 
@@ -119,16 +122,17 @@ var specChanges = map[string]specChange{
 	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
 		"instances decide by it without asking a controller"},
 
-	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newFingerprint, ""},
-	"Side.Residence": {"store: east", "store: { redis: east, sync: 100ms }", newFingerprint, ""},
-	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newFingerprint, ""},
-	"Side.Limiter":   {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, limit: 2, window: 1h", newFingerprint, ""},
-	"Side.Revision":  {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, revision: '2', limit: 2", newFingerprint, ""},
-	"Side.limit":     {"gcra, limit: 2", "gcra, limit: 3", newFingerprint, ""},
-	"Side.burst":     {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newFingerprint, ""},
-	"Side.window":    {"window: 1h, store", "window: 2h, store", newFingerprint, ""},
-	"Side.adaptive":  {"gcra, limit: 2", "gcra, adaptive: { signal: latency_p99 }, limit: 2", newFingerprint, ""},
-	"Side.limited":   {"gcra, limit: 2", "gcra, limit: 0", newFingerprint, ""},
+	"Side.ID":         {"gcra, limit", "gcra, id: x, limit", newFingerprint, ""},
+	"Side.Residence":  {"store: east", "store: { redis: east, sync: 100ms }", newFingerprint, ""},
+	"Side.Algorithm":  {"gcra, limit", "fixed_window, limit", newFingerprint, ""},
+	"Side.Limiter":    {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, limit: 2, window: 1h", newFingerprint, ""},
+	"Side.Revision":   {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, revision: '2', limit: 2", newFingerprint, ""},
+	"Side.PerProcess": {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, limit: 2, window: 1h, per_process: true", newFingerprint, ""},
+	"Side.limit":      {"gcra, limit: 2", "gcra, limit: 3", newFingerprint, ""},
+	"Side.burst":      {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newFingerprint, ""},
+	"Side.window":     {"window: 1h, store", "window: 2h, store", newFingerprint, ""},
+	"Side.adaptive":   {"gcra, limit: 2", "gcra, adaptive: { signal: latency_p99 }, limit: 2", newFingerprint, ""},
+	"Side.limited":    {"gcra, limit: 2", "gcra, limit: 0", newFingerprint, ""},
 
 	"Promotion.Mode":          {"mode: automatic", "mode: manual", newSpec, ""},
 	"Promotion.Divergence":    {"divergence: 3%", "divergence: 4%", newSpec, ""},
@@ -242,10 +246,11 @@ var notInOutage = map[string]string{
 func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec := specIn(t, fullFile)
 	spec.FirstLimit = true
+	spec.PerProcess[0] = algorithms.Limit{Requests: 2, Window: time.Hour}
 	state := stages.State{Fingerprint: spec.Fingerprint, Stage: stages.Promoted}
 	enforcement := func(s stages.Spec) status.Enforcement {
 		compared := [2]side{1: customSide(AllowFunc(func(string) bool { return true }))}
-		return (&migration{spec: s, sides: compared, progress: &progress{}}).enforcement(state, circumstances{})
+		return (&migration{spec: s, sides: compared, progress: &progress{}}).enforcement(state, circumstances{live: 3})
 	}
 
 	for _, structOf := range []func(*stages.Spec) reflect.Value{

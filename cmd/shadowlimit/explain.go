@@ -117,6 +117,9 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	if s.Burst > 0 {
 		limit += fmt.Sprintf(", burst %d", s.Burst)
 	}
+	if s.PerProcess {
+		limit += " in each instance"
+	}
 	if s.Adaptive != "" {
 		limit += ", " + humanize.Visible(s.Adaptive)
 	}

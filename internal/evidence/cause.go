@@ -23,16 +23,20 @@ const (
 	ColdState
 	// OtherCause: a side is custom and does not say how it forgets.
 	OtherCause
-	// SyncLag: the sides are equal, but one learns of other instances only when it is synchronized. It is the last one: the
-	// ledger has causes by their number.
+	// SyncLag: the sides are equal, but one learns of other instances only when it is synchronized.
 	SyncLag
+	// PerProcess: one side is custom and has a budget in each instance, the other one has one for all. It is the last one: the
+	// ledger has causes by their number.
+	PerProcess
 	causes = iota
 )
 
 // AllCauses are all causes in the order of their documentation.
-var AllCauses = [causes]Cause{WindowBoundary, BurstShape, LimitValue, StoreLag, ColdState, OtherCause, SyncLag}
+var AllCauses = [causes]Cause{WindowBoundary, BurstShape, LimitValue, StoreLag, ColdState, OtherCause, SyncLag, PerProcess}
 
-var causeNames = [causes]string{"window_boundary", "burst_shape", "limit_value", "store_lag", "cold_state", "other", "sync_lag"}
+var causeNames = [causes]string{
+	"window_boundary", "burst_shape", "limit_value", "store_lag", "cold_state", "other", "sync_lag", "per_process",
+}
 
 // String returns the name as in metrics.
 func (c Cause) String() string { return causeNames[c] }
@@ -47,6 +51,8 @@ type Setting struct {
 	Shapes [2]algorithms.Shape
 	// Stores says how far the sides lie apart.
 	Stores Distance
+	// PerProcess says of each side that every instance has such a budget of its own.
+	PerProcess [2]bool
 	// Enforced is the side whose decision was to be returned.
 	Enforced algorithms.Role
 	// Completed reports that the migration is completed: only the candidate is judged, and there is nothing to compare.
@@ -99,6 +105,10 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 
 	// All rules below compare how two sides forget, and without a shape that is not known.
 	if s.Shapes[denies] == algorithms.UnknownShape || s.Shapes[allows] == algorithms.UnknownShape {
+		// Two limiters that both count in each instance see the same requests: they differ for a reason of their own.
+		if s.PerProcess[denies] != s.PerProcess[allows] {
+			return PerProcess
+		}
 		return OtherCause
 	}
 

@@ -26,7 +26,9 @@ type causeCase struct {
 	cold  bool          // the candidate loses its state in the middle
 	lag   time.Duration // the candidate judges up to this much later
 	sync  time.Duration // of the candidate, which two instances are
-	want  evidence.Cause
+	// processes are the instances of a custom authoritative, each with the whole limit; 0: it is one of ours.
+	processes int
+	want      evidence.Cause
 }
 
 func limiter(a algorithms.Algorithm, requests int64, window time.Duration, burst int64) algorithms.Side {
@@ -144,6 +146,13 @@ var causeCases = []causeCase{
 		sync: 2 * time.Second,
 		want: evidence.SyncLag,
 	},
+	{
+		name: "a custom GCRA in each of 3 processes, one of their sum",
+		sides: sides{limiter(algorithms.GCRA{}, 20, time.Minute, 4),
+			limiter(algorithms.TokenBucket{}, 60, time.Minute, 12)},
+		processes: 3,
+		want:      evidence.PerProcess,
+	},
 }
 
 // run sends twenty minutes of bursty traffic of three clients through both limiters, each in a store of its own, and
@@ -155,6 +164,10 @@ func (c *causeCase) run(t *testing.T) (causes [len(evidence.AllCauses)]int64) {
 	stores := [2]*algorithms.Memory{algorithms.NewMemory(unbounded), algorithms.NewMemory(unbounded)}
 	recorder := evidence.NewRecorder(nil)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	processes := make([]*algorithms.Memory, c.processes)
+	for i := range processes {
+		processes[i] = algorithms.NewMemory(unbounded)
+	}
 
 	// Most requests cost 1, and some as much as fits only where a lot is left.
 	costs := []int64{1, 1, 1, 3}
@@ -186,6 +199,9 @@ func (c *causeCase) run(t *testing.T) (causes [len(evidence.AllCauses)]int64) {
 				if c.sync > 0 && role == int(algorithms.Candidate) {
 					store = fleet.one(at, c.sync, rng.IntN(2))
 				}
+				if c.processes > 0 && role == int(algorithms.Authoritative) {
+					store = processes[rng.IntN(c.processes)]
+				}
 				if err := store.Evaluate(context.Background(), []algorithms.Charge{charge}, into); err != nil {
 					t.Fatal(err)
 				}
@@ -201,6 +217,9 @@ func (c *causeCase) run(t *testing.T) (causes [len(evidence.AllCauses)]int64) {
 			}
 			for role, s := range c.sides {
 				setting.Limits[role], setting.Shapes[role] = s.Limit, algorithms.TraitsOf(s.Algorithm).Shape
+			}
+			if c.processes > 0 {
+				setting.PerProcess[algorithms.Authoritative], setting.Shapes[algorithms.Authoritative] = true, algorithms.UnknownShape
 			}
 
 			recorder.Observe(key, uint64(len(key)), start.Add(at), &o, setting)
@@ -249,7 +268,7 @@ const causesHead = `# Causes of a divergence
 ` + "`shadowlimit_divergence_causes_total`" + ` counts differences by their probable cause. The cause is guessed from how the
 two sides forget, from their limits, and from the answer of the side that allows: how much remains at that instant, and how
 long until the side is as if unused. It is a hint where to look; the gate does not use it. A custom limiter does not say how
-it forgets, so its differences are ` + "`other`" + `.
+it forgets, so its differences are ` + "`other`" + `, or ` + "`per_process`" + ` where the file says that each instance has such a budget.
 
 | cause | what it means |
 |---|---|
@@ -260,6 +279,7 @@ it forgets, so its differences are ` + "`other`" + `.
 | cold_state | the side that allows lacks what the other side has counted: it was restarted, failed over, or is new |
 | other | a side is custom and does not say how it forgets |
 | sync_lag | the sides are equal, but one is [synchronized](synchronized.md): it learns of other instances behind its decisions |
+| per_process | a custom side has a [budget in each instance](policies.md#per-process-to-fleet), and the other side one for all |
 
 The table shows how good the guess is where the reason is known: pairs that differ for one reason only, in twenty minutes of
 bursty traffic of costs 1 and 3 (` + "`TestCauses`" + `). After the first differences, the effect of lost state looks like lag between two

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
@@ -55,6 +56,9 @@ type Spec struct {
 	AsksStore [2]bool `json:"asks_store,omitzero"`
 	// Apart reports that the sides share no record: a check can reach one of them only.
 	Apart bool `json:"apart,omitempty"`
+	// PerProcess are the limits by role of sides of which each instance has such a budget of its own; zero for others, and where
+	// an expression decides the limit.
+	PerProcess [2]algorithms.Limit `json:"per_process,omitzero"`
 	// Window is the longer window of the sides.
 	Window time.Duration `json:"window_ns,omitempty"`
 	// Copied reports that a candidate that begins beside the authoritative begins as its copy: one

@@ -251,6 +251,10 @@ func change(t *testing.T, f reflect.Value) {
 		f.SetFloat(f.Float()/2 + 0.1)
 	case f.Kind() == reflect.Array:
 		change(t, f.Index(0))
+	case f.Kind() == reflect.Struct:
+		for i := range f.NumField() {
+			change(t, f.Field(i))
+		}
 	case f.Kind() == reflect.Map:
 		f.Set(reflect.ValueOf(map[string]string{"label701": "text701"}))
 	case f.Kind() == reflect.Slice:

@@ -3,11 +3,14 @@ package status
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -166,8 +169,8 @@ func policyOf(a *stages.Assessment) Policy {
 		Fingerprint:      s.Fingerprint,
 		Generation:       s.Generation,
 		Enforced:         s.Name(),
-		Authoritative:    a.Spec.Authoritative,
-		Candidate:        a.Spec.Candidate,
+		Authoritative:    InAll(a.Spec.Authoritative, a.Spec.PerProcess[algorithms.Authoritative], int64(len(a.Live))),
+		Candidate:        InAll(a.Spec.Candidate, a.Spec.PerProcess[algorithms.Candidate], int64(len(a.Live))),
 		Mode:             modeOf(a),
 		StoreFailure:     StoreFailure(a.Spec.OnStoreFailure),
 		StoreUnreachable: StoreUnreachable(a),
@@ -207,6 +210,20 @@ func policyOf(a *stages.Assessment) Policy {
 	p.addCauses(history)
 	p.addInstances(a)
 	return p
+}
+
+// InAll completes the text of a side by what the live instances admit together, where each has such a limit of its own. A
+// limit of 0 is none.
+func InAll(side string, each algorithms.Limit, instances int64) string {
+	// A limit may stand in Redis as anything.
+	if instances < 1 || each.Requests < 1 || each.Window < 1 || max(each.Requests, each.Burst) > math.MaxInt64/instances {
+		return side
+	}
+	side += fmt.Sprintf(": %d per %s", each.Requests*instances, algorithms.FormatWindow(each.Window))
+	if each.Burst > 0 {
+		side += fmt.Sprintf(", burst %d", each.Burst*instances)
+	}
+	return side + " in " + humanize.Counted(instances, "instance")
 }
 
 // labelsOf returns the labels, which are {} in JSON without any.

@@ -454,6 +454,19 @@ func TestCharts(t *testing.T) {
 	}
 }
 
+// A limit of each instance stands with what the live ones admit together.
+func TestLimitPerProcessHasItsSum(t *testing.T) {
+	p := reportOf(t, assessed(stages.Shadow, func(a *stages.Assessment) {
+		a.Spec.Authoritative = "mine, 10 per 1s, burst 20 in each instance"
+		a.Spec.PerProcess[algorithms.Authoritative] = algorithms.Limit{Requests: 10, Window: time.Second, Burst: 20}
+		a.Live = []stages.Instance{{ID: "a", At: now}, {ID: "b", At: now}, {ID: "c", At: now}}
+		a.Silent = []stages.Instance{{ID: "d", At: now.Add(-time.Hour)}}
+	}))
+	if want := "mine, 10 per 1s, burst 20 in each instance: 30 per 1s, burst 60 in 3 instances"; p.Authoritative != want || p.Candidate != "new" {
+		t.Errorf("authoritative %q, candidate %q, want %q and new", p.Authoritative, p.Candidate, want)
+	}
+}
+
 // An operator sees which keys do not come with the canary's percentage, until all keys have the candidate.
 func TestPinnedKeysAreShown(t *testing.T) {
 	edit := func(a *stages.Assessment) {
