@@ -29,7 +29,7 @@ type Request struct {
 	// RawQuery is the query without its question mark; expressions see the first
 	// value of each name. It is parsed only if an expression reads it.
 	RawQuery string
-	// Headers are seen under lower-case names, several values joined by ", ". Their names
+	// Headers are seen under lower-case names, the first value of each. Their names
 	// must be canonical, as a server makes them: others are not found. They are only read.
 	Headers http.Header
 	// IP is the client's address, User and Claims its identity, if known. Claims may

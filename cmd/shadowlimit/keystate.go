@@ -49,7 +49,7 @@ func (f *fleet) stateOf(ctx context.Context, p *policies.Policy, key string) (*k
 			continue
 		}
 		sides[role].Limiter = side.String()
-		charge.Sides[role], sides[role].Unknown = lookedAt(side)
+		charge.Sides[role], sides[role].Unknown = lookedAt(p, side, key)
 	}
 
 	var observed [1][2]algorithms.Observation
@@ -70,8 +70,8 @@ func (f *fleet) stateOf(ctx context.Context, p *policies.Policy, key string) (*k
 }
 
 // lookedAt returns a side as it is asked, or why it cannot be: only a service knows its other stores and its limiters.
-func lookedAt(side *policies.Side) (asked algorithms.Side, unknown string) {
-	limit, constant := side.Constant()
+func lookedAt(p *policies.Policy, side *policies.Side, key string) (asked algorithms.Side, unknown string) {
+	limit, told := p.LimitOf(side, key)
 	switch {
 	case side.None():
 		return asked, "it allows every request"
@@ -81,8 +81,8 @@ func lookedAt(side *policies.Side) (asked algorithms.Side, unknown string) {
 		return asked, "it is synchronized: each instance has a state of its own"
 	case side.Store != "":
 		return asked, "its state is in the store " + side.Store + ", whose address is known to the service only"
-	case !constant:
-		return asked, "its limit depends on the request, and a key is none"
+	case !told:
+		return asked, "its limit depends on more of a request than the key: see explain --request"
 	}
 	asked = side.Bare()
 	asked.Limit = limit

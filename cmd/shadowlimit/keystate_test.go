@@ -28,6 +28,10 @@ policies:
     key: request.user
     authoritative: { algorithm: gcra, limit: 'request.route == "/big" ? 9 : 3', window: 1h }
     candidate: { algorithm: token_bucket, limit: 3, window: 1h }
+  - name: plans
+    key: request.user
+    authoritative: { algorithm: gcra, limit: 'request.user == "acme" ? 9 : 3', window: 1h }
+    candidate: { algorithm: gcra, limit: 'request.user == "acme" ? 8 : 3', window: 1h, id: next }
 `
 
 // The command shows what the next request of the key finds, and its looks change nothing, whatever the algorithm.
@@ -117,7 +121,8 @@ func TestKeyStateText(t *testing.T) {
 		},
 		"key writes none|/r --config " + file: {"candidate      gcra:2/1h: 2 of 2 left, ", "no record", "secret"},
 		"key writes none|/r":                  {"lately    none known"},
-		"key tiers acme --config " + file:     {"authoritative", "limit depends on the request", "candidate      token_bucket:3/1h: 0 of 3 left"},
+		"key plans acme --config " + file:     {"authoritative", ": 6 of 9 left", "candidate", ": 5 of 8 left"},
+		"key tiers acme --config " + file:     {"authoritative", "limit depends on more of a request than the key", "candidate      token_bucket:3/1h: 0 of 3 left"},
 		"key writes acme --config " + other:   {"in other: ", "candidate      mine (custom limiter, revision \"1\")"},
 	} {
 		status, out, talk := shell(t, "", strings.Fields(args)...)
