@@ -87,9 +87,10 @@ func TestStatusPageDraws(t *testing.T) {
 
 	bright := map[string]float64{}
 	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int{360, 1280} {
+		for _, width := range []int{360, 400, 1280} {
 			b.open(t, url, width, scheme)
 			checkPage(t, b)
+			checkNames(t, b)
 			bright[scheme] = brightness(t, background(t, b))
 			checkCharts(t, b)
 			b.shoot(t, fmt.Sprintf("%s-%d", scheme, width))
@@ -162,6 +163,20 @@ func checkPage(t *testing.T, b *browser) {
 	}
 	if said := b.complaints(); said != "" {
 		t.Error(said)
+	}
+}
+
+// checkNames holds that a name of usual length stands in one line.
+func checkNames(t *testing.T, b *browser) {
+	t.Helper()
+	var names, broken []string
+	b.eval(t, `[...document.querySelectorAll('.harm tbody th, .instances tbody th')].map(e => e.firstChild.textContent.trim()).filter(s => s.length <= 11)`, &names)
+	b.eval(t, `[...document.querySelectorAll('.harm tbody th, .instances tbody th')].map(e => e.firstChild)
+		.filter(n => n.textContent.trim().length <= 11)
+		.filter(n => { const r = document.createRange(); r.selectNodeContents(n); return r.getBoundingClientRect().height > 24 })
+		.map(n => n.textContent.trim())`, &broken)
+	if len(names) < 3 || len(broken) > 0 {
+		t.Errorf("of the names %q these are broken: %q", names, broken)
 	}
 }
 
