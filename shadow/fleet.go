@@ -83,7 +83,7 @@ type fleetConfig struct {
 	client []string // see stages.Instance
 	// failing returns the names of the stores that do not answer; see stages.Instance.
 	failing func() []string
-	// ownAway reports whether the breaker of the service's own store is open.
+	// ownAway reports whether the service's own store answers nothing: its breaker is open, of a cluster each.
 	ownAway func() bool
 
 	plan   *atomic.Pointer[plan] // in use; replan replaces it

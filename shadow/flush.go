@@ -1,8 +1,10 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +30,15 @@ type written struct {
 	keys time.Time
 	// Whether the candidate was enforced for any key at the last write, and whether something came too late for the ledger.
 	exposed, dropped bool
+	failed           bool // the last write that had time
+}
+
+// late is 1 where the last write has failed, and else 0.
+func (w *written) late() int {
+	if w.failed {
+		return 1
+	}
+	return 0
 }
 
 // past reports whether so much time has passed since an instant. A clock that has stepped back says nothing.
@@ -81,8 +92,13 @@ func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migr
 
 	failed := []error{err}
 	migrations := f.migrations()
-	for i := range migrations {
-		m := migrations[(f.rounds+i)%len(migrations)]
+	if n := len(migrations); n > 0 {
+		migrations = append(migrations[f.rounds%n:], migrations[:f.rounds%n]...)
+	}
+
+	// On a node of a cluster that hangs each write takes its time, which the policies of the others must not lack.
+	slices.SortStableFunc(migrations, func(a, b *migration) int { return cmp.Compare(a.progress.written.late(), b.progress.written.late()) })
+	for _, m := range migrations {
 		if err == nil {
 			failed = append(failed, flush(ctx, m, now))
 			continue
@@ -116,7 +132,9 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 	exposed := m.progress.stage.state.Load().Exposed()
 	batch := m.progress.recorder.Batch(now, m.keysDue(exposed, now))
 	m.progress.written.exposed = exposed
+	late := ctx.Err() != nil // what others have taken all the time for says nothing of this one
 	dropped, err := f.ledger.Add(ctx, id, batch)
+	m.progress.written.failed = err != nil && !late || m.progress.written.failed && late
 	if err != nil {
 		return err
 	}

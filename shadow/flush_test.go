@@ -2,6 +2,8 @@ package shadow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -105,4 +107,51 @@ func TestHowOftenKeysAreWritten(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hangingLedger takes the evidence of one policy, and hangs with all other, as a cluster with a node that does.
+type hangingLedger struct {
+	evidence.Ledger
+	except string
+}
+
+func (l *hangingLedger) Add(ctx context.Context, id evidence.ID, b *evidence.Batch) (int, error) {
+	if id.Policy == l.except && ctx.Err() == nil {
+		return l.Ledger.Add(ctx, id, b)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+	return 0, errors.New("i/o timeout")
+}
+
+// Evidence that cannot be written takes no time of the evidence that can.
+func TestEvidenceIsWrittenBesideWritesThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, m := idleOn(stages.NewMemoryStore(), "a")
+		var list []*migration
+		for n := range 20 {
+			spec := m.spec
+			spec.Policy = fmt.Sprint("p", n)
+			list = append(list, newMigration(spec, m.sides, options{log: f.log}))
+			list[n].progress.stage.state.Store(&stages.State{Stage: stages.Promoted, Fingerprint: spec.Fingerprint})
+		}
+		f.plan.Store(&plan{migrations: list})
+		f.ledger = &hangingLedger{f.ledger, "p9"}
+
+		missed := 0
+		for round := 1; round <= 40; round++ {
+			time.Sleep(flushEvery)
+			ctx, cancel := context.WithTimeout(t.Context(), fleetTimeout)
+			_ = f.flush(ctx) // most of it fails
+			cancel()
+			if round > 20 && list[9].progress.written.round != round {
+				missed++
+			}
+		}
+		if missed > 0 {
+			t.Errorf("the evidence that can be written was not in %d of 20 rounds", missed)
+		}
+	})
 }

@@ -61,7 +61,7 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 
 	fleet := fleetConfig{
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
-		ownAway: stores[0].nodes.open,
+		ownAway: stores[0].nodes.silent,
 		plan:    &e.plan, view: view, button: button, checkStores: e.checkStores,
 		store: stages.NewMemoryStore(), ledger: evidence.NewMemoryLedger(), name: cfg.name, file: cfg.file, alone: cfg.redis == nil,
 		signal: cfg.signal,
@@ -151,11 +151,11 @@ func clientWarnings(stores []*store) (list []string) {
 	return list
 }
 
-// failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name; see
+// failingOf returns the names of the stores that answer nothing, as their breakers are open, sorted. The service's own has no name; see
 // stages.Instance.OwnStoreUnreachable.
 func failingOf(stores []*store) (list []string) {
 	for _, s := range stores {
-		if s.name != "" && s.nodes.open() {
+		if s.name != "" && s.nodes.silent() {
 			list = append(list, s.name)
 		}
 	}

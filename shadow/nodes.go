@@ -161,6 +161,21 @@ func (n *nodes) open() bool {
 	return n.whole.open()
 }
 
+// silent reports whether requests are kept off the whole store: of a cluster, off every node that has been asked. Of a cluster with one
+// dead node it is wrong to say that a rollback would deny every request.
+func (n *nodes) silent() bool {
+	if n == nil || n.cluster == nil {
+		return n.open()
+	}
+	known := *n.cluster.breakers.Load()
+	for _, b := range known {
+		if !b.open() {
+			return false
+		}
+	}
+	return len(known) > 0 || n.whole.open()
+}
+
 // resting reports whether nothing is to be asked, not even to try. It is false for a cluster:
 // the node of a charge is not known here.
 func (n *nodes) resting() bool { return n != nil && n.cluster == nil && n.whole.resting() }

@@ -63,7 +63,7 @@ func demoAction(c *cli.Context, std streams) error {
 	}
 
 	// A service goes on without Redis, but then the commands of the other terminal have nothing to read.
-	if err := reach(c.Context, client); err != nil {
+	if err := reach(c.Context, pingOf(client)); err != nil {
 		client.Close()
 		return err
 	}

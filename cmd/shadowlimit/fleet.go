@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func withFleet(check func(*cli.Context) error, do func(*cli.Context, *fleet) err
 // onFleet refuses a fleet that does not answer, so that the first failure says what to do.
 func onFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) error) error {
 	return onSilentFleet(c, format, func(c *cli.Context, f *fleet) error {
-		if err := reach(c.Context, f.client); err != nil {
+		if err := reach(c.Context, f.store.Ping); err != nil {
 			return err
 		}
 		return do(c, f)
@@ -135,13 +136,13 @@ func onePolicy(c *cli.Context) (string, error) {
 	return c.Args().First(), nil
 }
 
-// assess judges all policies, or one if policy is not "".
+// assess judges one policy. The evidence of others is not read: it may be on a node of a cluster that hangs.
 func (f *fleet) assess(ctx context.Context, policy string) ([]stages.Assessment, error) {
-	all, err := f.controller.Assess(ctx)
-	if err != nil {
-		return nil, err
+	list, err := f.controller.Assess(ctx, policy)
+	if err == nil && len(list) == 0 {
+		err = cmp.Or(f.unknown(ctx, policy, stages.ErrUnknownPolicy), stages.ErrUnknownPolicy)
 	}
-	return f.only(policy, all)
+	return list, err
 }
 
 // glanceBudget is short: a rollback must not wait for a warning.

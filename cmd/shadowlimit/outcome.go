@@ -205,6 +205,9 @@ func (o *outcome) writeText(out io.Writer) error {
 	if o.earlier {
 		moved = "still"
 	}
+	if o.reached() != nil {
+		fmt.Fprintln(out, "REACHED NO INSTANCE")
+	}
 	fmt.Fprintf(out, "%s: %s %s, version %s\n", o.Policy, moved, o.state.Describe(), o.state.Version)
 	live, lost := len(o.Applied)+len(o.Missing), o.lost()
 	switch {

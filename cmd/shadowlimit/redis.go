@@ -29,6 +29,11 @@ func redisFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "redis", EnvVars: []string{"SHADOWLIMIT_REDIS"}, Usage: usage}
 }
 
+// pingOf asks any server of a client.
+func pingOf(client redis.UniversalClient) func(context.Context) error {
+	return func(ctx context.Context) error { return client.Ping(ctx).Err() }
+}
+
 // openRedis makes a client from the URL that --redis gives. It does not connect yet.
 func openRedis(address string, budget time.Duration) (redis.UniversalClient, error) {
 	if address == "" {
@@ -67,11 +72,11 @@ type unreachableError struct{ error }
 func (e unreachableError) Unwrap() error { return e.error }
 
 // reach finds out whether Redis answers at all, so that the first failure says what to do.
-func reach(ctx context.Context, client redis.UniversalClient) error {
+func reach(ctx context.Context, ping func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout+commandBudget)
 	defer cancel()
 
-	err := client.Ping(ctx).Err()
+	err := ping(ctx)
 	if problem, fix := doctor.Diagnose(err); problem != "" {
 		if errors.As(err, new(redis.Error)) && unanswered(err) {
 			fix += "; meanwhile the status page of an instance shows the stages"

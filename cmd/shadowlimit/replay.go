@@ -351,7 +351,7 @@ func (o *replayOptions) openStore(ctx context.Context) (open openPair, closeStor
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := reach(ctx, client); err != nil {
+	if err := reach(ctx, pingOf(client)); err != nil {
 		client.Close()
 		return nil, nil, err
 	}

@@ -134,6 +134,9 @@ func (a *Assessment) qualify(err error) {
 	a.Gate.Add(readable)
 }
 
+// Readable reports whether the evidence could be read, of an assessment that was made here.
+func (a *Assessment) Readable() bool { return a.unread == nil }
+
 // addLater adds a condition that time alone meets. What else is missing comes before it.
 func (a *Assessment) addLater(c gate.Condition) {
 	reason, passed := a.Gate.Reason, a.Gate.Verdict == gate.Pass

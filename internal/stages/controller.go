@@ -42,6 +42,8 @@ type reader struct {
 	known   bool
 	looks   looks
 	unheard time.Time // of the last assessment
+	// unread reports that the ledger failed when it was last asked in time.
+	unread bool
 }
 
 // NewController returns a controller that acts under a name.
@@ -72,11 +74,24 @@ func (c *Controller) assessAll(ctx context.Context, only []string) ([]Assessment
 	// Each round begins with another policy: the deadline may leave no time for all.
 	list := make([]Assessment, len(specs))
 	c.rounds++
-	for n := range specs {
-		i := (n + c.rounds) % len(specs)
+	turns := make([]int, len(specs))
+	for n := range turns {
+		turns[n] = (n + c.rounds) % len(specs)
+	}
+	slices.SortStableFunc(turns, func(a, b int) int { return c.unread(specs[a].Policy) - c.unread(specs[b].Policy) })
+	for _, i := range turns {
 		list[i] = c.assess(ctx, specs[i], states[i], f.Instances, now)
 	}
 	return list, nil
+}
+
+// unread is 1 for a policy whose evidence could not be read when it was last asked for, and 0 for another. Those come last: on a node
+// of a cluster that hangs each takes its time, which the others must not lack. Requires c.mu.
+func (c *Controller) unread(policy string) int {
+	if r := c.readers[policy]; r != nil && r.unread {
+		return 1
+	}
+	return 0
 }
 
 // read returns the fleet with the specs of these policies, or of all without a name, and their states. The clock comes
@@ -132,8 +147,9 @@ func (c *Controller) assess(
 		return a
 	}
 
+	late := ctx.Err() != nil // what others have taken all the time for says nothing of this one
 	history, err := r.History(ctx, now)
-	r.spec = spec
+	r.spec, r.unread = spec, err != nil && !late || r.unread && late
 	if err == nil {
 		r.minutes, r.known = history.Minutes, true
 	}
@@ -246,7 +262,7 @@ func (c *Controller) assessAndStore(ctx context.Context, only []string) (list []
 
 	list, err = c.assessAll(ctx, only)
 	for i := range list {
-		if r := c.readers[list[i].Spec.Policy]; r != nil {
+		if r := c.readers[list[i].Spec.Policy]; r != nil && !r.unread {
 			if err := r.Store(ctx); err != nil {
 				failed = append(failed, err)
 			}
@@ -305,6 +321,7 @@ func (c *Controller) CheckTriggers(ctx context.Context) ([]Move, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
+	slices.SortFunc(names, func(a, b string) int { return c.unread(a) - c.unread(b) }) // by chance otherwise, as a map is read
 	h, err := c.store.Heartbeat(ctx, Heartbeat{Policies: names})
 	if err != nil {
 		return nil, err
@@ -334,7 +351,9 @@ func (c *Controller) trigger(ctx context.Context, policy string, s State, now ti
 		return s, false, nil
 	}
 
+	late := ctx.Err() != nil
 	recent, err := c.recent(ctx, r, s, now)
+	r.unread = err != nil && !late || r.unread && late
 	if err != nil {
 		return s, false, err
 	}

@@ -128,7 +128,7 @@ func (l *Leader) publish(ctx context.Context, list []Assessment, next map[string
 		a := &list[i]
 		a.Next = next[a.Spec.Policy]
 		published[i] = a.Publish(l.id)
-		if detailed {
+		if detailed && a.unread == nil {
 			if d, err := l.detailsOf(ctx, a); err == nil {
 				published[i].Details = &d
 			}

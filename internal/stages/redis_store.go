@@ -271,6 +271,22 @@ func readHeard(reply []any, policies int) (h Heard, err error) {
 	return h, nil
 }
 
+// Ping asks the server that has the states. Of a cluster it is one node: whether the others answer decides nothing of the states.
+func (s *RedisStore) Ping(ctx context.Context) error {
+	cluster, ok := s.rdb.(*redis.ClusterClient)
+	if !ok {
+		return humanize.Discreet(s.rdb.Ping(ctx).Err())
+	}
+	node, err := cluster.MasterForKey(ctx, s.key("states"))
+	if err != nil {
+		return humanize.Discreet(err)
+	}
+	if err := node.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("node %s of the cluster, which has the stages: %w", node.Options().Addr, humanize.Discreet(err))
+	}
+	return nil
+}
+
 // TryWrite asks for a write that changes nothing, and returns what Redis answers to it: nil if it takes writes.
 func (s *RedisStore) TryWrite(ctx context.Context) error {
 	// The key is never there, so XX stores nothing. Redis looks at its memory, its role and the user's rights before that.

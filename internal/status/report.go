@@ -110,7 +110,7 @@ func Of(ctx context.Context, name string, ledger evidence.Ledger, list []stages.
 	for i := range report.Policies {
 		p := &report.Policies[i]
 		d := list[i].Details
-		if list[i].Leader == "" {
+		if list[i].Leader == "" && list[i].Readable() {
 			own, err := topOf(ctx, ledger, &list[i])
 			if err != nil {
 				return report, err

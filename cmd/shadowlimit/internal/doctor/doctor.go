@@ -7,6 +7,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,51 +68,92 @@ func Examine(ctx context.Context, client redis.UniversalClient, name string) *Re
 }
 
 func (r *Report) examine(ctx context.Context, client redis.UniversalClient) {
-	// Without a connection every further check would only repeat this finding.
-	connected := connection(ctx, client)
-	r.Checks = append(r.Checks, connected)
-	if connected.Level == problem {
+	nodes, err := nodesOf(ctx, client)
+	if err != nil {
+		what, fix := Diagnose(err)
+		if what == "" {
+			what, fix = "the nodes of the cluster are not known", "permit CLUSTER SLOTS to this user"
+		}
+		r.Checks = append(r.Checks, Finding{Check: "connection", Level: problem, Message: fmt.Sprintf("%s: %v", what, err), Fix: fix})
 		return
 	}
 
-	nodes, err := nodesOf(ctx, client)
-	if err != nil {
-		r.Checks = append(r.Checks, Finding{
-			Check: "connection", Level: problem, Message: fmt.Sprintf("the nodes of the cluster do not answer: %v", err),
-			Fix: "check that every address that the cluster announces can be reached from here",
-		})
+	// Without a connection every further check of a server would only repeat that finding.
+	var living []*node
+	for _, n := range nodes {
+		if what, _ := Diagnose(n.err); what == "" {
+			living = append(living, n)
+		}
+	}
+	if len(living) == 0 {
+		what, fix := Diagnose(nodes[0].err)
+		r.Checks = append(r.Checks, Finding{Check: "connection", Level: problem, Message: fmt.Sprintf("%s: %v", what, nodes[0].err), Fix: fix})
 		return
+	}
+	if len(living) == len(nodes) {
+		r.Checks = append(r.Checks, Finding{Check: "connection", Level: fine, Message: "Redis answers"})
+	}
+
+	home := living[0] // the node with the stages, where it answers
+	stagesAway := false
+	var fleet stages.Fleet
+	if r.Name != "" {
+		if address := addressOf(ctx, client, fleetKey(r.Name, "states")); address != "" {
+			at := slices.IndexFunc(living, func(n *node) bool { return n.name == address })
+			if stagesAway = at < 0; !stagesAway {
+				home = living[at]
+			}
+		}
+		if !stagesAway {
+			fleet, err = stages.NewRedisStore(client, r.Name).Fleet(ctx)
+		}
 	}
 
 	channels := true
 	for _, n := range nodes {
+		if !slices.Contains(living, n) {
+			r.Checks = append(r.Checks, r.silent(ctx, client, n, fleet.Policies()))
+			continue
+		}
 		r.Checks = append(r.Checks, n.examine(ctx)...)
 		version, known := n.release()
 		channels = channels && !(known && version.before(channelRights))
 	}
-	if r.Name != "" {
-		u := user{client: client, service: r.Name, channels: channels}
-		r.Checks = append(append(r.Checks, u.access(ctx)), instances(ctx, client, r.Name)...)
+	if r.Name == "" {
+		return
+	}
+	u := user{client: client, home: home, service: r.Name, channels: channels}
+	r.Checks = append(r.Checks, u.access(ctx))
+	if !stagesAway {
+		r.Checks = append(r.Checks, instances(fleet, err, r.Name)...)
 	}
 }
 
-// connection checks whether Redis answers and accepts this user.
-func connection(ctx context.Context, client redis.UniversalClient) Finding {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-
-	err := client.Ping(ctx).Err()
-	what, fix := Diagnose(err)
-	if what == "" {
-		return Finding{Check: "connection", Level: fine, Message: "Redis answers"}
+// silent is the finding of a node of a cluster that does not answer. What it has of the service says what to do.
+func (r *Report) silent(ctx context.Context, client redis.UniversalClient, n *node, policies []string) Finding {
+	f := Finding{
+		Check: "connection", Node: n.name, Level: problem, Fix: "start that node, or let a replica take its place",
+		Message: fmt.Sprintf("no answer: %v; on_store_failure decides for the keys of clients that are there", n.err),
 	}
-	return Finding{Check: "connection", Level: problem, Message: fmt.Sprintf("%s: %v", what, err), Fix: fix}
+	if r.Name == "" {
+		return f
+	}
+	if addressOf(ctx, client, fleetKey(r.Name, "states")) == n.name {
+		f.Message += "; it has the stages of " + r.Name + ": until it answers, no command reaches an instance"
+		f.Fix += "; where a promoted candidate does harm meanwhile: docs/failures.md#the-red-button"
+		return f
+	}
+	policies = slices.DeleteFunc(policies, func(p string) bool { return addressOf(ctx, client, policyKey(r.Name, p, "ledger")) != n.name })
+	if len(policies) > 0 {
+		f.Message += "; it has the evidence of " + humanize.Printable(strings.Join(policies, ", ")) +
+			": until it answers, nothing rolls these back by itself, and the command rollback does"
+	}
+	return f
 }
 
 // instances reports the warnings that instances announce about their Redis clients.
-func instances(ctx context.Context, client redis.UniversalClient, name string) (list []Finding) {
+func instances(fleet stages.Fleet, err error, name string) (list []Finding) {
 	f := Finding{Check: "client options", Level: warning}
-	fleet, err := stages.NewRedisStore(client, name).Fleet(ctx)
 	all := fleet.Instances
 	switch {
 	case err != nil:

@@ -20,32 +20,54 @@ type node struct {
 	name    string // "" where there is only one
 	cluster bool   // it was given as part of a cluster
 	client  redis.UniversalClient
+	err     error // of PING
 
 	hello   map[string]string // fields of HELLO
 	info    map[string]string // fields of INFO memory
 	infoErr error             // why info is not known
 }
 
-// nodesOf returns the servers that hold keys.
+// nodesOf returns the servers that hold keys, and whether each answers.
 func nodesOf(ctx context.Context, client redis.UniversalClient) ([]*node, error) {
+	ping := func(ctx context.Context, n *node) {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		n.err = n.client.Ping(ctx).Err()
+	}
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
-		return []*node{{client: client}}, nil
+		n := &node{client: client}
+		ping(ctx, n)
+		return []*node{n}, nil
 	}
 
 	// ForEachMaster calls concurrently; sorting makes two reports comparable.
 	var mu sync.Mutex
 	var list []*node
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		n := &node{name: c.Options().Addr, cluster: true, client: c}
+		ping(ctx, n)
 		mu.Lock()
 		defer mu.Unlock()
-
-		list = append(list, &node{name: c.Options().Addr, cluster: true, client: c})
+		list = append(list, n)
 		return nil
 	})
 
 	slices.SortFunc(list, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 	return list, err
+}
+
+// addressOf returns the address of a cluster's node that has a key; "" where that is not known, and of a single server.
+func addressOf(ctx context.Context, client redis.UniversalClient, key string) string {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return ""
+	}
+	node, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return ""
+	}
+	return node.Options().Addr
 }
 
 func (n *node) examine(ctx context.Context) []Finding {

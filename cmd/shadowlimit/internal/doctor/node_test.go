@@ -87,7 +87,7 @@ func pairs(list []string) map[string]string {
 // rights lack.
 func TestRightsCoverTheScripts(t *testing.T) {
 	files, err := filepath.Glob("../../../../*/*.lua")
-	more, err2 := filepath.Glob("../../../../shadow/*/*.lua")
+	more, err2 := filepath.Glob("../../../../internal/*/*.lua")
 	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(more) == 0 {
 		t.Fatal(files, more, err)
 	}

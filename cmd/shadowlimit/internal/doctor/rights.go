@@ -73,12 +73,27 @@ var rights = []right{
 // user is the user of a client, who is to serve a service.
 type user struct {
 	client   redis.UniversalClient
+	home     *node // the rights are tried on it; of a cluster one that answers, and the one with the stages if that does
 	service  string
 	channels bool // the server knows rights to channels
 }
 
-func (u *user) fleetKey(what string) string {
-	return algorithms.KeyPrefix + "{" + u.service + "}:" + what
+func fleetKey(service, what string) string { return algorithms.KeyPrefix + "{" + service + "}:" + what }
+
+func policyKey(service, policy, what string) string {
+	return algorithms.KeyPrefix + "{" + service + ":" + policy + "}:" + what
+}
+
+// scratch draws the key that rights are tried on, which is on that server, and the policy that it is of. No policy's name has a "~".
+func (u *user) scratch(ctx context.Context) (policy, key string) {
+	for range 10_000 {
+		policy = fmt.Sprintf("~doctor-%016x", rand.Uint64())
+		key = policyKey(u.service, policy, "state")
+		if addressOf(ctx, u.client, key) == u.home.name {
+			break
+		}
+	}
+	return policy, key
 }
 
 // access tries whether this user may do what the library does, and says how to permit it. Redis checks
@@ -124,9 +139,7 @@ func (u *user) refused(ctx context.Context) (list []string, err error) {
 		}
 	}
 
-	// No policy's name has a "~".
-	policy := fmt.Sprintf("~doctor-%016x", rand.Uint64())
-	key := algorithms.KeyPrefix + "{" + u.service + ":" + policy + "}:state"
+	policy, key := u.scratch(ctx)
 	made := false
 	for _, r := range rights {
 		// A hash or a stream without a time to live would stay for good.
@@ -146,7 +159,7 @@ func (u *user) refused(ctx context.Context) (list []string, err error) {
 	}
 
 	// The keys of the fleet go by another pattern. No instance has the name of this field.
-	note("hdel", u.client.Do(ctx, "hdel", u.fleetKey("instances"), policy).Err())
+	note("hdel", u.home.client.Do(ctx, "hdel", fleetKey(u.service, "instances"), policy).Err())
 	return list, nil
 }
 
@@ -154,23 +167,23 @@ func (u *user) refused(ctx context.Context) (list []string, err error) {
 func (u *user) try(ctx context.Context, r right, key string) error {
 	switch {
 	case r.command == "publish": // harmless: instances read their states once more
-		return u.client.Publish(ctx, u.fleetKey("changed"), "doctor").Err()
+		return u.home.client.Publish(ctx, fleetKey(u.service, "changed"), "doctor").Err()
 	case r.command == "subscribe":
-		subscription := u.client.Subscribe(ctx, u.fleetKey("changed"))
+		subscription := u.home.client.Subscribe(ctx, fleetKey(u.service, "changed"))
 		defer subscription.Close()
 		_, err := subscription.ReceiveTimeout(ctx, replyTimeout)
 		return err
 	case r.keyless:
-		return u.client.Do(ctx, append([]any{r.command}, r.args...)...).Err()
+		return u.home.client.Do(ctx, append([]any{r.command}, r.args...)...).Err()
 	}
-	return u.client.Do(ctx, append([]any{r.command, key}, r.args...)...).Err()
+	return u.home.client.Do(ctx, append([]any{r.command, key}, r.args...)...).Err()
 }
 
 const defaultUser = "default"
 
 // name returns the name under which Redis knows this client.
 func (u *user) name(ctx context.Context) string {
-	name, err := u.client.Do(ctx, "ACL", "WHOAMI").Text()
+	name, err := u.home.client.Do(ctx, "ACL", "WHOAMI").Text()
 	if err == nil {
 		return name
 	}
@@ -192,9 +205,9 @@ func (u *user) acl(name string) string {
 
 	words := []string{"ACL", "SETUSER", name, "resetkeys"}
 	if u.channels {
-		words = append(words, "resetchannels", "&"+u.fleetKey("changed"))
+		words = append(words, "resetchannels", "&"+fleetKey(u.service, "changed"))
 	}
-	words = append(words, "-@all", "~"+u.fleetKey("*"), "~"+algorithms.KeyPrefix+"{"+u.service+":*")
+	words = append(words, "-@all", "~"+fleetKey(u.service, "*"), "~"+algorithms.KeyPrefix+"{"+u.service+":*")
 	for _, r := range rights {
 		words = append(words, "+"+r.command)
 	}
