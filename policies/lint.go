@@ -389,7 +389,7 @@ func (l *linter) strictness(p *Policy, at *yaml.Node) {
 }
 
 // oneForAll warns of a candidate whose one budget for all instances is not larger than what each instance has today: with a second
-// instance clients get less, although the numbers say that nothing changes.
+// instance there is less than before, although the numbers say that nothing changes.
 func (l *linter) oneForAll(p *Policy, at *yaml.Node) {
 	a, c := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
 	if c == nil || !a.PerProcess || c.PerProcess || c.window == 0 || !a.constant() || !c.constant() {
@@ -399,8 +399,8 @@ func (l *linter) oneForAll(p *Policy, at *yaml.Node) {
 	if tomorrow > today {
 		return
 	}
-	l.warn(at, "the candidate has %s for all instances together, and %s has %s in each: with more than one instance clients get less than "+
-		"today: write what they get today, which status shows as the sum of the live instances, unless less is what you want",
+	l.warn(at, "the candidate has %s for all instances together, and %s has %s in each: clients whose requests are spread over "+
+		"several instances get less than today: write the sum, which status shows for the live instances, unless less is what you want",
 		c.limitText(), a.Limiter, a.limitText())
 }
 

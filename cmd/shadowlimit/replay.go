@@ -49,6 +49,9 @@ with its reason and all conditions of the first step. --require-pass makes it th
 status. The report also says when the candidate would have been in its first canary
 step, and when it would have been promoted.
 
+--as puts a model in the place of a custom limiter of the policy file, which is code of
+the service's program. One that is per process is modelled by the sum of its instances.
+
 --observed tells which requests today's limiter denied, by the response in the log. The
 report then says how often the authoritative (--from) decides the same, and warns if it
 differs too often for the verdict to mean anything.
@@ -81,6 +84,8 @@ func replayCommand(std streams) *cli.Command {
 		&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
 		&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
 		&cli.StringFlag{Name: "policy", Usage: "replay only the policy of this `NAME` of the file"},
+		&cli.StringSliceFlag{Name: "as", Usage: "model of a custom limiter of --config: `NAME=LIMITER`, such as " +
+			"tenant-rate=token_bucket:10/1s:burst=20; repeatable"},
 		&cli.StringSliceFlag{Name: "sweep", Usage: "judge many candidates: `NUMBER=VALUES` of limit, burst or window, " +
 			"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
 		&cli.StringFlag{Name: "observed", Usage: "CEL `EXPRESSION` of the response that says whether the log's limiter denied " +

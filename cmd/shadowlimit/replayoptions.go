@@ -14,6 +14,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -23,12 +24,13 @@ type replayOptions struct {
 	sides         [2]algorithms.Side
 	reader        accesslog.Config
 	config        string
-	policy        string                  // "": every one of the file
-	sweep         []axis                  // the numbers of the candidate to try; nil: none
-	observed      *observed               // nil: the log is not asked what its limiter did
-	signal        *serviceSignal          // nil: the log is not asked how the service did
-	key           *policies.KeyExpression // nil: the log's field
-	routes        *routes                 // nil: the log's
+	policy        string                     // "": every one of the file
+	sweep         []axis                     // the numbers of the candidate to try; nil: none
+	models        map[string]algorithms.Side // in the place of custom limiters of the file, by their names
+	observed      *observed                  // nil: the log is not asked what its limiter did
+	signal        *serviceSignal             // nil: the log is not asked how the service did
+	key           *policies.KeyExpression    // nil: the log's field
+	routes        *routes                    // nil: the log's
 	store, redis  string
 	decisionsFile string
 	htmlFile      string
@@ -96,6 +98,10 @@ var replayConflicts = []conflict{
 	{
 		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
 		"--policy names a policy of a file: give --config", "",
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("as") && !hasConfig(c) },
+		"--as is a model of a custom limiter, which a policy file has: give --config", "",
 	},
 	{
 		func(c *cli.Context) bool { return c.IsSet("signal-field") && !hasConfig(c) },
@@ -169,7 +175,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 		policy: c.String("policy"),
 	}
 	for _, parse := range []func(*cli.Context) error{
-		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep, o.parseObserved, o.parseSignal,
+		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseModels, o.parseKey, o.parseSweep, o.parseObserved, o.parseSignal,
 	} {
 		if err := parse(c); err != nil {
 			return nil, err
@@ -206,6 +212,29 @@ func (o *replayOptions) parseSides(c *cli.Context) (err error) {
 		if o.sides[role], err = parseSide(flag, c.String(flag)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+const modelHint = "write NAME=ALGORITHM:REQUESTS/WINDOW[:burst=N], where NAME is a custom limiter of the policy file, " +
+	"such as tenant-rate=token_bucket:10/1s:burst=20"
+
+// parseModels reads --as.
+func (o *replayOptions) parseModels(c *cli.Context) error {
+	o.models = map[string]algorithms.Side{}
+	for _, text := range c.StringSlice("as") {
+		name, form, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return usagef(modelHint, "--as %s: want the name of a limiter before its model", humanize.Printable(text))
+		}
+		if o.models[name].Present() {
+			return usagef(modelHint, "--as %s: the limiter has a model already", humanize.Printable(text))
+		}
+		model, err := parseSide("as", form)
+		if err != nil {
+			return err
+		}
+		o.models[name] = model
 	}
 	return nil
 }

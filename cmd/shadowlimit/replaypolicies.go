@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -14,27 +18,33 @@ import (
 // policySubject compares the sides of every policy of a file that has a candidate.
 type policySubject struct {
 	list     []*policies.Policy
-	events   []*replay.Events // of each policy
-	refusals []*refusals      // of each policy
+	events   []*replay.Events           // of each policy
+	refusals []*refusals                // of each policy
+	models   map[string]algorithms.Side // in the place of custom limiters, by their names
 	requests *requests
 	observed *observed // nil: not asked
 	in       intake
 }
 
-func openPolicySubject(file string, from *requests, seen *observed) (*policySubject, error) {
+func openPolicySubject(file string, models map[string]algorithms.Side, from *requests, seen *observed) (*policySubject, error) {
 	set, err := policies.LoadFile(file, stages.Check)
 	if err != nil {
 		return nil, placed(file, err)
 	}
 
 	from.headers = set.Reading().Headers
-	s := &policySubject{requests: from, observed: seen, in: intake{consequence: "not charged by some policy, because an expression failed"}}
+	s := &policySubject{models: models, requests: from, observed: seen, in: intake{consequence: "not charged by some policy, because an expression failed"}}
+	customs := map[string]bool{}
 	for _, p := range set.Policies {
 		// A custom limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
-			if side != nil && side.Custom() {
-				return nil, fmt.Errorf("%s: policy %s: the limiter %q is known to your program alone: it cannot be replayed",
-					file, p.Name, side.Limiter)
+			if side == nil || !side.Custom() {
+				continue
+			}
+			customs[side.Limiter] = true
+			if !models[side.Limiter].Present() {
+				return nil, fmt.Errorf("%s: policy %s: the limiter %q is known to your program alone: give a model of it, "+
+					"such as --as %s=token_bucket:10/1s:burst=20", file, p.Name, side.Limiter, side.Limiter)
 			}
 		}
 
@@ -42,6 +52,12 @@ func openPolicySubject(file string, from *requests, seen *observed) (*policySubj
 			s.list, s.events = append(s.list, p), append(s.events, &replay.Events{})
 			s.refusals = append(s.refusals, newRefusals(p))
 			from.expect(p.Inputs())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		if !customs[name] {
+			return nil, usagef(replayHint, "--as %s: %s has no custom limiter of that name%s", humanize.Printable(name), file,
+				known(slices.Sorted(maps.Keys(customs))))
 		}
 	}
 	if len(s.list) == 0 {
@@ -79,8 +95,28 @@ func (s *policySubject) charge(policy int, at int64, c algorithms.Charge, expect
 	terms := replay.Terms{Expected: expected}
 	for role, side := range c.Sides {
 		terms.Limits[role] = side.Limit
+		if model, modelled := s.modelOf(s.list[policy].Sides[role]); modelled {
+			terms.Limits[role] = model.Limit
+		}
 	}
 	s.events[policy].AddTerms(at, []byte(c.Key), c.Cost, terms)
+}
+
+// modelOf returns the model of a custom side. One of ours has none.
+func (s *policySubject) modelOf(side *policies.Side) (model algorithms.Side, modelled bool) {
+	if side == nil || !side.Custom() {
+		return model, false
+	}
+	model = s.models[side.Limiter]
+	return model, true
+}
+
+// known lists names behind a message, "" without any.
+func known(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it has " + humanize.Printable(strings.Join(names, ", "))
 }
 
 func (s *policySubject) intake() *intake { return &s.in }
@@ -100,9 +136,19 @@ func (s *policySubject) comparisons() []comparison {
 			list[i].adaptive[role] = side.Adaptive()
 			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			list[i].texts[role] = side.String()
+
+			// Both sides may be custom, and of one model: their parts of a record have names of their own.
+			if model, modelled := s.modelOf(side); modelled {
+				list[i].sides[role] = algorithms.Side{ID: "as " + algorithms.Role(role).String(), Algorithm: model.Algorithm}
+				list[i].texts[role] = fmt.Sprintf("%s as %s:%s", side.Limiter, model.Algorithm.Name(), model.Limit)
+			}
 		}
 
-		if limit, constant := p.Sides[algorithms.Candidate].Constant(); constant {
+		limit, constant := p.Sides[algorithms.Candidate].Constant()
+		if model, modelled := s.modelOf(p.Sides[algorithms.Candidate]); modelled {
+			limit, constant = model.Limit, true
+		}
+		if constant {
 			list[i].limit = &limit
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/replay"
 )
 
 // sent is a request of a log. Instants are multiples of 7 s, so no two are exactly a window of a
@@ -134,6 +136,38 @@ func expectedOfTrade(list []sent) (trade, all policyJSON) {
 		c.add(s.tenant+s.route, s.at, cost, [2]window{{aligned: true, limit: limit}, {limit: limit}})
 	}
 	return c.policyJSON, everyone.policyJSON
+}
+
+// A model decides as the limiter of ours that it is, on either side and on both, whatever stands in the file.
+func TestModelsTakeThePlaceOfCustomLimiters(t *testing.T) {
+	const today, next = "algorithm: fixed_window, limit: 2, window: 1m", "algorithm: fixed_window, id: next, limit: 1, window: 1m"
+	log := write(t, "log.csv", effectLog())
+	counts := func(p replay.PolicyReport) string {
+		return fmt.Sprintln(p.Comparisons, p.AgreeAllow, p.AgreeDeny, p.NewlyDenied, p.NewlyAllowed, p.CausesNewlyDenied)
+	}
+
+	want := replayed(t, log, "--config", write(t, "p.yaml", []byte(plain("true", "request.user")))).Policies[0]
+	if want.NewlyDenied == 0 {
+		t.Fatal("the log shows no difference")
+	}
+	for name, tt := range map[string]struct {
+		authoritative, candidate string
+		models                   []string
+	}{
+		"authoritative": {"limiter: mine, limit: 9, window: 1s, per_process: true", next, []string{"--as", "mine=fixed_window:2/1m"}},
+		"candidate":     {today, "limiter: mine", []string{"--as", "mine=fixed_window:1/1m"}},
+		"both": {"limiter: mine", "limiter: other, limit: 7, window: 1h",
+			[]string{"--as", "mine=fixed_window:2/1m", "--as", "other=fixed_window:1/1m"}},
+	} {
+		file := strings.NewReplacer(today, tt.authoritative, next, tt.candidate).Replace(plain("true", "request.user"))
+		got := replayed(t, append([]string{log, "--config", write(t, "p.yaml", []byte(file))}, tt.models...)...).Policies[0]
+		if counts(got) != counts(want) {
+			t.Errorf("%s: counted %s, want %s", name, counts(got), counts(want))
+		}
+		if text := got.Authoritative + got.Candidate; !strings.Contains(text, "mine as fixed_window:") {
+			t.Errorf("%s: %s does not name the model", name, text)
+		}
+	}
 }
 
 func TestReplayOfPolicies(t *testing.T) {

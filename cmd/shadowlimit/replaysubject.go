@@ -30,7 +30,7 @@ type subject interface {
 // subject returns what the flags name.
 func (o *replayOptions) subject() (subject, error) {
 	if o.config != "" {
-		return openPolicySubject(o.config, o.requests(), o.observed)
+		return openPolicySubject(o.config, o.models, o.requests(), o.observed)
 	}
 	return newSideSubject(o.sides, o.key, o.requests(), o.observed), nil
 }
