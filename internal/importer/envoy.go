@@ -203,9 +203,6 @@ func (e *envoy) limit(v *value, p envoyPlace) {
 	origin := fmt.Sprintf("%s: %s per %s", strings.Join(p.names, "/"), cmp.Or(text, "0"), limit.str("unit"))
 	window := envoyUnits[strings.ToLower(limit.str("unit"))]
 	n, ok := limit.get("requests_per_unit").whole()
-	if text == "" {
-		n, ok = 0, true
-	}
 	multiplier := int64(1)
 	if m := limit.get("unit_multiplier"); m != nil {
 		var fine bool
@@ -213,6 +210,9 @@ func (e *envoy) limit(v *value, p envoyPlace) {
 		ok = ok && fine && multiplier > 0 && multiplier < 1_000_000
 	}
 	switch {
+	case text == "":
+		e.in.leave(limit.Place, origin, "no requests_per_unit, which ratelimit takes for 0: it denies every request")
+		return
 	case !ok || window == 0:
 		e.in.leave(limit.Place, origin, "no number of requests, or no unit")
 		return
@@ -221,7 +221,7 @@ func (e *envoy) limit(v *value, p envoyPlace) {
 			"fixed_window:%d/%s", n, algorithms.FormatWindow(window))
 		return
 	case v.on("quota_mode"):
-		e.in.leave(limit.Place, origin, "quota_mode: ratelimit tells Envoy that a quota is used up, and denies nothing by itself")
+		e.in.leave(limit.Place, origin, "quota_mode: ratelimit denies a request only if all of its quotas are used up; where it has one, this is a limit like others")
 		return
 	}
 

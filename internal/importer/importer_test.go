@@ -250,8 +250,12 @@ func TestLeavesOut(t *testing.T) {
 			2, "max_value", "no policy can have it",
 		},
 		{
-			"envoy", "descriptors:\n- { key: a, rate_limit: { unit: day, requests_per_unit: 1 } }\n- { key: b, rate_limit: { unit: eon } }",
+			"envoy", "descriptors:\n- { key: a, rate_limit: { unit: day, requests_per_unit: 1 } }\n- { key: b, rate_limit: { unit: eon, requests_per_unit: 0 } }",
 			3, "b: 0 per eon", "no unit",
+		},
+		{
+			"envoy", "descriptors:\n- { key: a, rate_limit: { unit: day, requests_per_unit: 1 } }\n- { key: b, rate_limit: { unit: day, requestsperunit: 1 } }",
+			3, "b: 0 per day", "no requests_per_unit",
 		},
 		{"traefik", "http:\n middlewares:\n  a: { rateLimit: { average: 1 } }\n  b: { inFlightReq: {} }", 4, "b", "inFlightReq"},
 		{
