@@ -165,6 +165,9 @@ func (c combination) compared(s *site) (func() call, error) {
 		Candidate:     shadow.Side{Algorithm: c[1].Algorithm, Limit: c[1].limit},
 		Logger:        slog.New(slog.DiscardHandler),
 	})
+	if err == nil {
+		err = pair.Start(context.Background())
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -156,6 +156,9 @@ func (s *site) harness(n int, cfg shadow.Config) (*shadow.Harness, error) {
 
 	harness, err := shadow.New(cfg)
 	if err == nil {
+		err = harness.Start(context.Background())
+	}
+	if err == nil {
 		s.atEnd(func() { _ = harness.Close(context.Background()) })
 	}
 	return harness, err

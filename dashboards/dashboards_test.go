@@ -150,6 +150,9 @@ func exported(t *testing.T) known {
 	t.Cleanup(func() { client.Close() })
 
 	h, err := shadow.New(shadow.Config{File: path, Redis: client, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,6 +126,9 @@ func TestWrongCertificateOfRedis(t *testing.T) {
 			var log lockedBuffer
 			before := executions(t, watch)
 			h, err := shadow.New(shadow.Config{Policies: sameTwice(t, 10), Redis: client, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err == nil {
+				err = h.Start(t.Context())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

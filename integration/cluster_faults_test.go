@@ -102,6 +102,9 @@ func TestDeadMasterTakesNoOtherKeys(t *testing.T) {
 		Authoritative: shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: limit},
 		Candidate:     shadow.Side{Algorithm: algorithms.GCRA{}, Limit: limit},
 	})
+	if err == nil {
+		err = p.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

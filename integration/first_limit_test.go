@@ -40,6 +40,9 @@ func TestFirstLimit(t *testing.T) {
 			Name: name, Policy: "p", Redis: client, Logger: slog.New(slog.DiscardHandler), Authoritative: shadow.NoLimit,
 			Candidate: shadow.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 3, Window: time.Hour}},
 		})
+		if err == nil {
+			err = pair.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,6 +90,9 @@ func harnessOf(t testing.TB, cfg shadow.Config) *shadow.Harness {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	h, err := shadow.New(cfg)
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

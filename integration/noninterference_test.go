@@ -136,6 +136,9 @@ func worldOf(t *testing.T, cfg shadow.Config, candidate string) *world {
 	w := &world{name: namespace(), between: func(string, int) {}}
 	cfg.Policies = watched(t, w.name, candidate)
 	h, err := shadow.New(cfg)
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,9 @@ func TestRefusedConnections(t *testing.T) {
 
 	var log bytes.Buffer
 	h, err := shadow.New(shadow.Config{Policies: set, Redis: client, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

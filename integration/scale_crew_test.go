@@ -124,11 +124,15 @@ func (c *crew) man() error {
 func (c *crew) start(n int, set *policies.Set) (*shadow.Harness, error) {
 	id := fmt.Sprint("instance-", n)
 	options := lua.Tune(&redis.UniversalOptions{Addrs: c.Fleet, IsClusterMode: len(c.Fleet) > 1, ClientName: id}, 10*time.Second)
-	return shadow.New(shadow.Config{
+	h, err := shadow.New(shadow.Config{
 		Policies: set, Redis: redis.NewUniversalClient(options), Instance: id, StateDir: c.StateDir,
 		Limiters: map[string]shadow.Limiter{"today": limiter(onBoth, onToday), "next": limiter(onBoth, onNext)},
 		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
+	if err != nil {
+		return nil, err
+	}
+	return h, h.Start(context.Background())
 }
 
 // load asks every policy of every instance once in askEvery.

@@ -36,6 +36,9 @@ func TestNoPasswordInErrorsOfAServerWithoutAuth(t *testing.T) {
 		Authoritative: shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: limit},
 		Candidate:     shadow.Side{Algorithm: algorithms.GCRA{}, Limit: limit},
 	})
+	if err == nil {
+		err = p.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

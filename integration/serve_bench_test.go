@@ -109,6 +109,9 @@ func benchDecide(b *testing.B) {
 		b.Fatal(err)
 	}
 	h, err := shadow.New(shadow.Config{Policies: set})
+	if err == nil {
+		err = h.Start(context.Background())
+	}
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -69,6 +69,9 @@ func serve(redisAddr, name string) (err error) {
 	}
 
 	h, err := shadow.New(cfg)
+	if err == nil {
+		err = h.Start(context.Background())
+	}
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,9 @@ func startTwins(t *testing.T) *twins {
 	w.Harness, err = shadow.New(shadow.Config{
 		Policies: set, Redis: w.own, Stores: stores, Observer: w.observe, Logger: slog.New(slog.DiscardHandler),
 	})
+	if err == nil {
+		err = w.Harness.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,9 @@ func openAdaptive(t testing.TB, text string, signal func() float64) *Harness {
 		t.Fatal(err)
 	}
 	h, err := New(Config{Policies: set, Signal: signal, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

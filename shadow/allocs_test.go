@@ -18,6 +18,9 @@ func TestDecisionInMemoryAllocatesNothing(t *testing.T) {
 			Authoritative: authoritative,
 			Candidate:     Side{Algorithm: algorithms.TokenBucket{}, Limit: limit},
 		})
+		if err == nil {
+			err = p.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,6 +35,9 @@ func promoted(t testing.TB, button shadow.RedButton) *shadow.Pair {
 		Authoritative: shadow.Side{Limiter: always}, Candidate: shadow.Side{Limiter: never},
 		RedButton: button, Logger: slog.New(slog.DiscardHandler),
 	})
+	if err == nil {
+		err = pair.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +130,9 @@ func TestRedButtonInShadow(t *testing.T) {
 		pair, err := shadow.NewPair(shadow.PairConfig{
 			Authoritative: shadow.Side{Limiter: always}, Candidate: shadow.Side{Limiter: never}, Logger: slog.New(slog.DiscardHandler),
 		})
+		if err == nil {
+			err = pair.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,9 @@ func TestReloadAfterCloseStartsNothing(t *testing.T) {
 		Policies: mustSet(t, text), Logger: slog.New(slog.DiscardHandler),
 		Limiters: map[string]Limiter{"new": AllowFunc(func(string) bool { return true })},
 	})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

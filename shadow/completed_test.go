@@ -45,6 +45,9 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := shadow.NewPair(tt.cfg)
+			if err == nil {
+				err = p.Start(t.Context())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,6 +107,9 @@ func TestCompletedMigrationsCountWhatABreakerSkips(t *testing.T) {
 
 	synctest.Test(t, func(t *testing.T) {
 		p, err := shadow.NewPair(shadow.PairConfig{Authoritative: failing, Candidate: failing})
+		if err == nil {
+			err = p.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -237,6 +237,9 @@ func TestCallersInAHurryDoNotOpenTheBreakerOfACandidate(t *testing.T) {
 			Authoritative: shadow.Side{Limiter: always}, Candidate: shadow.Side{Limiter: near},
 			Logger: slog.New(slog.DiscardHandler),
 		})
+		if err == nil {
+			err = pair.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,9 @@ func TestCompletedStaysThroughTheNextDeployment(t *testing.T) {
 		}
 
 		h, err := shadow.New(shadow.Config{Policies: set, Redis: client, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = h.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,6 +49,9 @@ func reopened(t *testing.T, move func(stages.Store) error, text string, spoil fu
 	}
 	cfg.Policies, cfg.Logger = set, slog.New(slog.NewTextHandler(&lines, nil))
 	again, err := shadow.New(cfg)
+	if err == nil {
+		err = again.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 // Package shadow is the harness around two rate limiters: it judges every request by both,
 // enforces one, counts how they differ, and applies the stage that the fleet is in.
 //
-// Most users want a policy file and the middleware: set [Config].File, call [New], and pass
-// the harness to httplimit.New, which limits an http.Handler. [Harness.Decide] is for other
+// Most users want a policy file and the middleware: set [Config].File, call [New] and
+// [Harness.Start], and pass the harness to httplimit.New, which limits an http.Handler. [Harness.Decide] is for other
 // protocols. [Pair] compares two limiters without a policy file. [LimiterFunc] and
 // [AllowFunc] make a custom limiter, which is one of yours, a side. The stages are moved by
 // the command shadowlimit, by the controller in automatic mode, or by the program itself on [Harness.Stages].
@@ -43,7 +43,7 @@
 // intervals of up to half a minute; each policy's on_store_failure decides the others. A
 // script that was sent and not answered is never sent again: it may have been carried out.
 //
-// New and NewPair talk to Redis and take up to 2 s if it does not answer. They have no
-// context because they do not fail for that: the service starts in the stage that it has on
-// its disk, see [Config].StateDir, and else with the authoritative.
+// [Harness.Start] takes up to 2 s if Redis does not answer, and does not fail for that: the
+// service starts in the stage that it has on its disk, see [Config].StateDir, and else with
+// the authoritative.
 package shadow

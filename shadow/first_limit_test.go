@@ -142,6 +142,9 @@ func TestFirstLimitsDoNotInterfere(t *testing.T) {
 			pair, err := shadow.NewPair(shadow.PairConfig{
 				Authoritative: shadow.NoLimit, Candidate: candidates(hanging)[what], Logger: slog.New(slog.DiscardHandler),
 			})
+			if err == nil {
+				err = pair.Start(t.Context())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -141,10 +141,11 @@ func newFleet(cfg fleetConfig) *fleet {
 	return f
 }
 
-// start starts the fleet's goroutines, and waits up to fleetTimeout for the first states.
+// start starts the fleet's goroutines, and waits up to fleetTimeout, or until ctx is over, for
+// the first states.
 // Where the store does not answer, the instance starts in the stage of its last run, or with
 // the authoritative enforced.
-func (f *fleet) start() {
+func (f *fleet) start(until context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 
@@ -163,6 +164,7 @@ func (f *fleet) start() {
 	// The poll has a deadline of its own, but a client may not honour it.
 	select {
 	case <-first:
+	case <-until.Done():
 	case <-time.After(fleetTimeout):
 	}
 }

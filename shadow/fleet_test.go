@@ -33,7 +33,7 @@ func (c *cuttable) Heartbeat(ctx context.Context, h stages.Heartbeat) (stages.He
 // instanceOn starts one instance of a policy named p.
 func instanceOn(store stages.Store, id string) (*fleet, *migration) {
 	f, m := idleOn(store, id)
-	f.start()
+	f.start(context.Background())
 	return f, m
 }
 

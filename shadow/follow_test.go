@@ -35,7 +35,7 @@ func running(store stages.Store, id, fingerprint string) (*fleet, *migration, *b
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
 	m.progress.log = f.log
 	m.spec.Fingerprint = fingerprint
-	f.start()
+	f.start(context.Background())
 	return f, m, &log
 }
 

@@ -79,13 +79,14 @@ type Harness struct {
 	// closed is set before Close takes reloading, so that a reload under way sees it.
 	closed atomic.Bool
 
-	unwatch  context.CancelFunc // ends the goroutine that reads the file
+	text     []byte             // of the policy file that New has read
+	watched  context.Context    // of the goroutine that reads the file
+	unwatch  context.CancelFunc // ends it
 	watching sync.WaitGroup     // of that goroutine
 }
 
-// New returns a harness that is at work. It talks to Redis for the first time, and takes
-// up to 2 s for that. If Redis does not answer, the harness starts all the same, and each
-// policy's rule for failures decides.
+// New checks a configuration and makes a harness, which Start puts to work. It asks no
+// Redis. Close a harness also if it was not started.
 func New(cfg Config) (*Harness, error) {
 	h, err := newHarness(cfg)
 	if err != nil {
@@ -115,18 +116,28 @@ func newHarness(cfg Config) (*Harness, error) {
 		return nil, err
 	}
 
-	// Nothing below can fail: the plan's goroutines run, and would be left behind.
 	h.warn(set)
-	h.start(first)
+	h.use(first)
 	h.reloads.last.Store(time.Now().Unix())
 	h.collector = newCollector(h.instance, &h.reloads)
-
-	ctx, unwatch := context.WithCancel(context.Background())
-	h.unwatch = unwatch
-	if cfg.File != "" {
-		h.watching.Go(func() { h.watch(ctx, cfg.File, text) })
-	}
+	h.text = text
+	h.watched, h.unwatch = context.WithCancel(context.Background())
 	return h, nil
+}
+
+// Start joins the fleet: it applies the stages, writes evidence, and reads the policy file
+// again when it changes, until Close. It asks Redis for the first time, and takes up to 2 s for
+// that, or until ctx is over. If Redis does not answer, that is no error: the harness goes on in
+// the stage that it has on its disk, and each policy's rule for failures decides. Until Start
+// the authoritative is enforced and no evidence is written. A second Start is an error.
+func (h *Harness) Start(ctx context.Context) error {
+	if err := h.start(ctx); err != nil {
+		return err
+	}
+	if h.cfg.File != "" {
+		h.watching.Go(func() { h.watch(h.watched, h.cfg.File, h.text) })
+	}
+	return nil
 }
 
 // policies returns the first set, and the text of the file if there is one.

@@ -65,6 +65,9 @@ func open(t testing.TB, text string, cfg shadow.Config) *shadow.Harness {
 	cfg.Policies, cfg.Logger = set, slog.New(slog.DiscardHandler)
 	cfg.StateDir = cmp.Or(cfg.StateDir, t.TempDir())
 	h, err := shadow.New(cfg)
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

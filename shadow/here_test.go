@@ -164,6 +164,9 @@ func TestPageOfAnotherFingerprint(t *testing.T) {
 	h, err := shadow.New(shadow.Config{
 		File: path, Redis: client, Instance: "other", StateDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +213,9 @@ func TestLogSaysWhatFailed(t *testing.T) {
 	h, err := shadow.New(shadow.Config{
 		Policies: set, Redis: client, Limiters: tomorrows(fails), StateDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

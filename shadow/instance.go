@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,7 @@ type instance struct {
 	fleet     *fleet
 	durations *prometheus.HistogramVec
 	cfg       instanceConfig
+	started   atomic.Bool
 }
 
 // instanceConfig is what an instance needs of its owner.
@@ -178,14 +180,22 @@ func (i *instance) options() options {
 	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
 }
 
-// start sets the first plan, and starts all goroutines. The button comes before the fleet:
-// it works without Redis, and the fleet may wait 2 s for its store.
-func (i *instance) start(p *plan) {
-	i.engine.plan.Store(p)
-	i.synchronize(p)
-	i.fleet.startButton(context.Background())
-	i.fleet.start()
+// use sets the first plan.
+func (i *instance) use(p *plan) { i.engine.plan.Store(p) }
+
+// start starts all goroutines. The button comes before the fleet: it works without Redis, and
+// the fleet may wait 2 s for its store.
+func (i *instance) start(ctx context.Context) error {
+	if i.started.Swap(true) {
+		return errStarted
+	}
+	i.synchronize(i.engine.plan.Load())
+	i.fleet.startButton(ctx)
+	i.fleet.start(ctx)
+	return nil
 }
+
+var errStarted = errors.New("shadow: start: it was started before")
 
 // close writes the last records, tells the fleet that this instance has gone, and ends
 // every goroutine, except for custom limiters that do not return.

@@ -39,7 +39,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				run := func() (*fleet, *migration) {
 					f, m := idleOn(store, "a")
 					f.disk = &disk{dir: dir, name: "test"}
-					f.start()
+					f.start(context.Background())
 					return f, m
 				}
 				put := func(s stages.State) {

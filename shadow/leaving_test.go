@@ -23,6 +23,9 @@ func pairAt(t *testing.T, enforced algorithms.Role, sides [2]shadow.Side) (pair 
 		Observer: func(c shadow.Comparison) { *seen = append(*seen, c) },
 		Logger:   slog.New(slog.DiscardHandler),
 	})
+	if err == nil {
+		err = pair.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

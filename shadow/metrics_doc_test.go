@@ -73,6 +73,9 @@ func harnessOfFile(t *testing.T, text string) *Harness {
 		t.Fatal(err)
 	}
 	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

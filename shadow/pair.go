@@ -103,8 +103,7 @@ type Pair struct {
 	limits    [2]limitOf
 }
 
-// NewPair returns a pair that is at work. It talks to Redis for the first time, and takes
-// up to 2 s for that. If Redis does not answer, the pair starts all the same.
+// NewPair checks a configuration and makes a pair, which Start puts to work.
 func NewPair(cfg PairConfig) (*Pair, error) {
 	p, err := newPair(cfg)
 	if err != nil {
@@ -147,10 +146,13 @@ func newPair(cfg PairConfig) (*Pair, error) {
 	if p.keyOf == nil {
 		p.keyOf = func(r *policies.Request) (string, bool) { return r.IP, true }
 	}
-	p.start(&plan{migrations: []*migration{p.migration}})
+	p.use(&plan{migrations: []*migration{p.migration}})
 	p.collector = newCollector(i, nil)
 	return p, nil
 }
+
+// Start joins the fleet, until Close; see [Harness.Start].
+func (p *Pair) Start(ctx context.Context) error { return p.start(ctx) }
 
 // name returns the namespace. Pairs that name only their policies are in different ones.
 func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "default") }

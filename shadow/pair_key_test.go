@@ -31,6 +31,9 @@ func aPair(t *testing.T, cfg shadow.PairConfig) *shadow.Pair {
 	}
 
 	pair, err := shadow.NewPair(cfg)
+	if err == nil {
+		err = pair.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +45,9 @@ func aPair(t *testing.T, cfg shadow.PairConfig) *shadow.Pair {
 func aHarness(t *testing.T, name string) *shadow.Harness {
 	t.Helper()
 	h, err := shadow.New(shadow.Config{Policies: setOf(t, "name: test", "name: "+name), Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,6 +82,9 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 			pair, err := shadow.NewPair(shadow.PairConfig{
 				Authoritative: authoritative, Candidate: candidates(hanging)[candidate], Logger: slog.New(slog.DiscardHandler),
 			})
+			if err == nil {
+				err = pair.Start(t.Context())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,6 +123,9 @@ func TestFullQueueIsInconclusive(t *testing.T) {
 			Authoritative: shadow.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Hour}},
 			Candidate:     candidates(hanging)["hangs"],
 		})
+		if err == nil {
+			err = pair.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,6 +182,9 @@ func TestCustomLimiterInOneLine(t *testing.T) {
 		Authoritative: shadow.Side{Limiter: shadow.AllowFunc(old)},
 		Candidate:     shadow.Side{Algorithm: algorithms.TokenBucket{}, Limit: algorithms.Limit{Requests: 1, Window: time.Hour}},
 	})
+	if err == nil {
+		err = pair.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,9 @@ func TestTraitsOfAUsersAlgorithmGiveACause(t *testing.T) {
 		Authoritative: shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 100, Window: time.Hour}},
 		Candidate:     shadow.Side{Algorithm: describedWindow{}, Limit: algorithms.Limit{Requests: 5, Window: time.Hour}},
 	})
+	if err == nil {
+		err = pair.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

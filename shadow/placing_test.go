@@ -179,6 +179,9 @@ func TestAFirstThatFailsIsCounted(t *testing.T) {
 	}
 	var log bytes.Buffer
 	h, err := shadow.New(shadow.Config{Policies: set, Logger: slog.New(slog.NewTextHandler(&log, nil)), StateDir: t.TempDir()})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

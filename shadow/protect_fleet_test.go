@@ -62,7 +62,10 @@ func newHarmWorld(t *testing.T) *harmWorld {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.start(first)
+		h.use(first)
+		if err := h.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
 		w.fleet = append(w.fleet, h)
 	}
 	return w

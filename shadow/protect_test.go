@@ -40,6 +40,9 @@ func protected(t *testing.T, tenant string, every int, well time.Duration) (took
 			t.Fatal(err)
 		}
 		h, err := shadow.New(shadow.Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = h.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

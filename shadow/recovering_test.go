@@ -58,6 +58,9 @@ func TestNoMethodOfAUsersAlgorithmEndsARequest(t *testing.T) {
 			sides[role].LimitOf = func(string) (algorithms.Limit, bool) { return limit, true }
 
 			pair, err := shadow.NewPair(shadow.PairConfig{Authoritative: sides[0], Candidate: sides[1]})
+			if err == nil {
+				err = pair.Start(t.Context())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,6 +41,9 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 		}
 
 		h, err := shadow.New(shadow.Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = h.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

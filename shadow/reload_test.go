@@ -159,6 +159,9 @@ func TestFileIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err == nil {
+			err = h.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,6 +219,9 @@ func TestHalfAFileIsNotUsed(t *testing.T) {
 	write(whole)
 	synctest.Test(t, func(t *testing.T) {
 		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = h.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,9 @@ func TestPipeInPlaceOfTheFileIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)}
 		h, err := shadow.New(cfg)
+		if err == nil {
+			err = h.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -198,6 +198,9 @@ func TestNegativeCostIsDenied(t *testing.T) {
 	for _, authoritative := range []Side{own, custom} {
 		candidate := Side{Algorithm: algorithms.FixedWindow{}, Limit: limit}
 		p, err := NewPair(PairConfig{Authoritative: authoritative, Candidate: candidate, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = p.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,6 +38,9 @@ func TestSlowAlgorithmOfTheUsers(t *testing.T) {
 			Candidate:     Side{Algorithm: slowAlgorithm{pause: pause}, Limit: limit},
 			Logger:        slog.New(slog.DiscardHandler),
 		})
+		if err == nil {
+			err = p.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

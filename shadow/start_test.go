@@ -28,6 +28,9 @@ func TestStartsWithoutRedisAllowALimitEach(t *testing.T) {
 			Authoritative: Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: limit, Window: 24 * time.Hour}},
 			Candidate:     Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: limit, Window: time.Hour}},
 		})
+		if err == nil {
+			err = p.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

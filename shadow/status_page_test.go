@@ -99,6 +99,9 @@ func TestStatusPageIsNotOfThePast(t *testing.T) {
 			Candidate:     shadow.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 2, Window: time.Minute}, ID: "b"},
 			Logger:        slog.New(slog.DiscardHandler),
 		})
+		if err == nil {
+			err = p.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -227,7 +227,10 @@ func (s *story) start(name string, file int, generation int64, idle bool) error 
 	if err != nil {
 		return err
 	}
-	n.instance.start(p)
+	n.instance.use(p)
+	if err := n.instance.start(context.Background()); err != nil {
+		return err
+	}
 	s.nodes = append(s.nodes, n)
 	s.serve(n)
 	return nil

@@ -172,7 +172,8 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 	in.Pair = &Pair{instance: i}
 	m := in.migrationOf(r, stores, nil)
 	in.Pair.migration = m
-	i.start(&plan{migrations: []*migration{m}})
+	i.use(&plan{migrations: []*migration{m}})
+	_ = i.start(context.Background()) // it is the first start
 
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -78,6 +78,9 @@ func TestReusedContexts(t *testing.T) {
 	}
 	var seen []string
 	h, err := shadow.New(shadow.Config{Policies: set, Observer: func(c shadow.Comparison) { seen = append(seen, c.Key) }})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,9 @@ func instanceOf(t *testing.T, server *miniredis.Miniredis, id, file string) *sha
 	h, err := shadow.New(shadow.Config{
 		Policies: set, Redis: client, Instance: id, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
 	})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,6 +125,9 @@ func (o *serveOptions) harness(c *cli.Context, log *slog.Logger) (h *shadow.Harn
 	}
 
 	h, err = shadow.New(cfg)
+	if err == nil {
+		err = h.Start(c.Context)
+	}
 	if err != nil {
 		closed := closeRedis()
 		if problems := (*policies.Problems)(nil); errors.As(err, &problems) && closed == nil {

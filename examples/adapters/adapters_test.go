@@ -77,6 +77,9 @@ func Example() {
 		Authoritative: shadow.Side{Limiter: &adapters.XTimeRate{}, Limit: limit},
 		Candidate:     shadow.Side{Limiter: adapters.RedisRate{Limiter: redis_rate.NewLimiter(client)}, Limit: limit},
 	})
+	if err == nil {
+		err = pair.Start(context.Background())
+	}
 	if err != nil {
 		panic(err)
 	}

@@ -56,7 +56,11 @@ func newHarness() (*shadow.Harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shadow.New(shadow.Config{Policies: set})
+	harness, err := shadow.New(shadow.Config{Policies: set})
+	if err != nil {
+		return nil, err
+	}
+	return harness, harness.Start(context.Background())
 }
 
 func newHandler(harness *shadow.Harness) http.Handler {

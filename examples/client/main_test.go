@@ -31,6 +31,9 @@ func service(t *testing.T, window time.Duration) *shadow.Pair {
 		Authoritative: shadow.Side{Algorithm: algorithms.FixedWindowAnchored{}, Limit: limit},
 		Candidate:     shadow.Side{Algorithm: algorithms.GCRA{}, Limit: limit},
 	})
+	if err == nil {
+		err = pair.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,9 @@ func run(ctx context.Context, addr, file string) error {
 	// While the file exists, or after the signal, this instance enforces the authoritative.
 	button := shadow.RedButton{File: "enforce-authoritative", Signal: syscall.SIGUSR1}
 	harness, err := shadow.New(shadow.Config{File: file, RedButton: button})
+	if err == nil {
+		err = harness.Start(context.Background())
+	}
 	if err != nil {
 		return err
 	}

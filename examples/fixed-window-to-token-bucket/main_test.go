@@ -34,6 +34,9 @@ func open(t *testing.T) (*shadow.Harness, http.Handler, string) {
 	}
 
 	harness, err := shadow.New(shadow.Config{File: file, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = harness.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

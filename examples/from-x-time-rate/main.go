@@ -55,7 +55,7 @@ func after(pair *shadow.Pair, next http.Handler) http.Handler {
 // newPair compares today's limit with tomorrow's. The adapter is the service's map of
 // limiters with a bound. shadow.AllowFunc would wrap the map unchanged.
 func newPair() (*shadow.Pair, error) {
-	return shadow.NewPair(shadow.PairConfig{
+	pair, err := shadow.NewPair(shadow.PairConfig{
 		Policy: policy,
 
 		Authoritative: shadow.Side{
@@ -68,6 +68,10 @@ func newPair() (*shadow.Pair, error) {
 			Limit:     algorithms.Limit{Requests: 60, Window: time.Minute, Burst: 5},
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return pair, pair.Start(context.Background())
 }
 
 // client returns the key of the limit: the address of the connection.

@@ -35,7 +35,11 @@ func newHarness() (*shadow.Harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shadow.New(shadow.Config{Policies: set})
+	harness, err := shadow.New(shadow.Config{Policies: set})
+	if err != nil {
+		return nil, err
+	}
+	return harness, harness.Start(context.Background())
 }
 
 func newServer(harness *shadow.Harness) *grpc.Server {

@@ -53,10 +53,14 @@ func newHarness(q quota) (*shadow.Harness, error) {
 		return nil, err
 	}
 
-	return shadow.New(shadow.Config{
+	harness, err := shadow.New(shadow.Config{
 		Policies: set,
 		Limiters: map[string]shadow.Limiter{"legacy": wrap(q)}, // the name in policies.yaml
 	})
+	if err != nil {
+		return nil, err
+	}
+	return harness, harness.Start(context.Background())
 }
 
 // tooMany is the service's answer to a denied request.

@@ -47,7 +47,7 @@ func newHarness(today, next redis.UniversalClient) (*shadow.Harness, error) {
 		return nil, err
 	}
 
-	return shadow.New(shadow.Config{
+	harness, err := shadow.New(shadow.Config{
 		Policies: set,
 		Redis:    today, // stages, evidence, and every side without a store of its own
 		Stores:   map[string]redis.UniversalClient{"next": next},
@@ -56,6 +56,10 @@ func newHarness(today, next redis.UniversalClient) (*shadow.Harness, error) {
 		RedButton: shadow.RedButton{File: "enforce-authoritative", Signal: syscall.SIGUSR1},
 		StateDir:  os.Getenv("STATE_DIRECTORY"),
 	})
+	if err != nil {
+		return nil, err
+	}
+	return harness, harness.Start(context.Background())
 }
 
 func newHandler(harness *shadow.Harness) http.Handler {

@@ -41,6 +41,9 @@ func harnessOf(t testing.TB, text string) *shadow.Harness {
 	}
 
 	h, err := shadow.New(shadow.Config{Policies: set})
+	if err == nil {
+		err = h.Start(context.Background())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

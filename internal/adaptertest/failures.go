@@ -92,6 +92,9 @@ func (f *Failure) Start(t *testing.T, when, key string) *shadow.Harness {
 		Policies: set, Clock: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Stores: map[string]redis.UniversalClient{"dead": client}, Limiters: limitersThatFail(released),
 	})
+	if err == nil {
+		err = h.Start(context.Background())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,9 @@ func newPair(t *testing.T, f Framework) *shadow.Pair {
 		Authoritative: shadow.Side{Algorithm: algorithms.FixedWindowAnchored{}, Limit: limit},
 		Candidate:     shadow.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: 2 * time.Hour}},
 	})
+	if err == nil {
+		err = pair.Start(context.Background())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

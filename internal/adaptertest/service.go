@@ -100,6 +100,9 @@ func newService(t *testing.T, f Framework, text string) *Service {
 
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	h, err := shadow.New(shadow.Config{Policies: set, Clock: func() time.Time { return now }})
+	if err == nil {
+		err = h.Start(context.Background())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,9 @@ func harnessOf(t testing.TB, text string, clock func() time.Time) *shadow.Harnes
 		t.Fatal(err)
 	}
 	h, err := shadow.New(shadow.Config{Policies: set, Clock: clock, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,9 @@ func TestFieldsOfExtremeDecisions(t *testing.T) {
 		{Allowed: true, Capacity: math.MaxInt64, Remaining: math.MaxInt64, ResetAfter: math.MaxInt64},
 	} {
 		h, err := shadow.New(shadow.Config{Policies: set, Limiters: map[string]shadow.Limiter{"mine": fixed{d}}})
+		if err == nil {
+			err = h.Start(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

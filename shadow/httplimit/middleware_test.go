@@ -35,6 +35,9 @@ func harness(t testing.TB, text string) *shadow.Harness {
 	}
 
 	h, err := shadow.New(shadow.Config{Policies: set})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,9 @@ func (o *options) harness(c *cli.Context, log *slog.Logger) (h *shadow.Harness, 
 	}
 
 	h, err = shadow.New(cfg)
+	if err == nil {
+		err = h.Start(c.Context)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(humanize.Discreet(err), closeRedis())
 	}

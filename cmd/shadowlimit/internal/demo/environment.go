@@ -78,6 +78,9 @@ func (e *environment) start(listen, instance string) error {
 	e.harness, err = shadow.New(shadow.Config{
 		Policies: set, Redis: e.client, Instance: instance, StateDir: e.stateDir, Logger: slog.New(slog.DiscardHandler),
 	})
+	if err == nil {
+		err = e.harness.Start(context.Background())
+	}
 	if err != nil {
 		return err
 	}
