@@ -54,3 +54,14 @@ func TestSeriesEndsWithTheGate(t *testing.T) {
 		}
 	}
 }
+
+// Evidence that began in the year 1, as a state that cannot be read says, or in 1970 by a clock that was wrong, has no more points
+// than hours are kept.
+func TestSeriesIsBounded(t *testing.T) {
+	for _, since := range []time.Time{{}, time.Unix(0, 0)} {
+		points := gate.Series(gate.Config{}.WithDefaults(), gate.Evidence{Since: since, Now: time.Now()})
+		if most := evidence.KeptDays*evidence.HoursPerDay + 1; len(points) > most {
+			t.Errorf("since %s: %d points, want at most %d", since, len(points), most)
+		}
+	}
+}
