@@ -21,7 +21,9 @@ tomorrow's (--to; without it the policy is a plain limiter). Both files are comm
 and pass validate and test as they are. A file that exists is never overwritten: exit
 status 3.
 
-Limiters are written as name:REQUESTS/WINDOW[:burst=N][:OPTION...], as for replay.
+Limiters are written as name:REQUESTS/WINDOW[:burst=N], as for replay. What each process
+counts in its own memory is no --from: with n instances its limit is n times as much. See
+"Per process to fleet" in docs/policies.md.
 
 Examples, from the folder of the repository:
   shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m \

@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/time/rate"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/examples/adapters"
@@ -99,6 +101,57 @@ func TestThreeProcesses(t *testing.T) {
 		today, candidate := f.allowed[algorithms.Authoritative].Load(), f.allowed[algorithms.Candidate].Load()
 		if today < tt.today || today > tt.today+spare || candidate != tt.candidate {
 			t.Errorf("%s: %d allowed today and %d by the candidate, want %d and %d", name, today, candidate, tt.today, tt.candidate)
+		}
+	}
+}
+
+// What docs/policies.md says of the first day: three limiters of 10 a second and 20 at once beside one of their sum, by what a
+// client sends and where a balancer sends it.
+func TestFirstDay(t *testing.T) {
+	inTurn := func(n int, _ *rand.Rand) int { return n % 3 }
+	atRandom := func(_ int, r *rand.Rand) int { return r.IntN(3) }
+	toOne := func(int, *rand.Rand) int { return 0 }
+
+	for name, tt := range map[string]struct {
+		perSecond float64
+		burst     int // requests at once
+		balance   func(n int, r *rand.Rand) int
+		// The bounds of newly denied and newly allowed, as parts of what today's limiters allow.
+		denied, allowed [2]float64
+	}{
+		"below the sum, in turn":    {27, 1, inTurn, [2]float64{0, 0.005}, [2]float64{0, 0.005}},
+		"bursts, at random":         {27, 30, atRandom, [2]float64{0.01, 0.06}, [2]float64{0.03, 0.1}},
+		"above the sum, in turn":    {45, 1, inTurn, [2]float64{0.1, 0.3}, [2]float64{0.1, 0.3}},
+		"above the sum, at random":  {45, 1, atRandom, [2]float64{0.1, 0.3}, [2]float64{0.1, 0.3}},
+		"below the sum, to one":     {27, 1, toOne, [2]float64{0, 0.005}, [2]float64{1, 2.1}},
+		"far above the sum, to one": {90, 1, toOne, [2]float64{0, 0.2}, [2]float64{1.5, 2.3}},
+	} {
+		r := rand.New(rand.NewPCG(1, 2))
+		today := [3]*rate.Limiter{rate.NewLimiter(10, 20), rate.NewLimiter(10, 20), rate.NewLimiter(10, 20)}
+		candidate := rate.NewLimiter(30, 60)
+		var admitted, denied, allowed float64
+		start, n := time.Unix(1_800_000_000, 0), 0
+		for at := 0.0; at < 600; at += r.ExpFloat64() * float64(tt.burst) / tt.perSecond {
+			now := start.Add(time.Duration(at * float64(time.Second)))
+			for range tt.burst {
+				a, c := today[tt.balance(n, r)].AllowN(now, 1), candidate.AllowN(now, 1)
+				n++
+				switch {
+				case a && !c:
+					denied++
+				case c && !a:
+					allowed++
+				}
+				if a {
+					admitted++
+				}
+			}
+		}
+
+		denied, allowed = denied/admitted, allowed/admitted
+		if denied < tt.denied[0] || denied > tt.denied[1] || allowed < tt.allowed[0] || allowed > tt.allowed[1] {
+			t.Errorf("%s: newly denied %.3f and newly allowed %.3f of what is allowed today, want %v and %v",
+				name, denied, allowed, tt.denied, tt.allowed)
 		}
 	}
 }

@@ -3,6 +3,9 @@
 // the wrong clients. Compare the functions before and after: nothing else changes in
 // the handlers. newPair has both limits.
 //
+// A service of several instances has such a map in each. For a bucket in Redis that they share,
+// see policies.yaml, and fleet_test.go, which runs three of them.
+//
 //	go run ./from-x-time-rate
 package main
 
