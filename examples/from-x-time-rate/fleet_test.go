@@ -59,6 +59,9 @@ func newFleet(t *testing.T) *fleet {
 				}
 			},
 		})
+		if err == nil {
+			err = f.instances[i].Start(exampletest.Context(t))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
