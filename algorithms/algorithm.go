@@ -14,7 +14,7 @@ import (
 // is 0. Redis takes a state for one only if its numbers are below 2^53
 // and Used is not negative.
 type State struct {
-	Last int64 // instant of the last charge that counts
+	Last int64 // instant of the last check that counts
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
 	Log  *Log  // what three numbers cannot hold: a log's charges
@@ -28,7 +28,7 @@ func (s State) copied() State {
 	return s
 }
 
-// now returns the instant at which a charge that arrives at is judged: the state's last
+// now returns the instant at which a check that arrives at is judged: the state's last
 // instant if that is later. A clock that goes back can then neither refill a bucket nor
 // reopen a window, and waits that count from at stay exact. A state that is ahead has been
 // moved before.
@@ -48,7 +48,7 @@ func (s State) ahead(at int64, l *Limit) bool { return s.Used > 0 && s.Last-at >
 // Algorithm is a limiter as a pure step. Implementations keep nothing between two calls
 // and are safe for concurrent use on different States.
 //
-// An algorithm of your own can be a side of any charge that is judged in memory. For
+// An algorithm of your own can be a side of any check that is judged in memory. For
 // Redis it must be Termed and have a script in package lua; to have the differences
 // that it makes explained, it must be Described.
 type Algorithm interface {
@@ -58,9 +58,9 @@ type Algorithm interface {
 	// Validate refuses, wrapping ErrLimit, a limit that Step could not compute
 	// exactly, and says which number to change.
 	Validate(Limit) error
-	// Step judges one charge of cost at an instant in microseconds since the
-	// epoch and returns the state after it: the given one unless the charge counts, or the
-	// given one lay ahead of the instant by more than the window. A charge counts if its cost is
+	// Step judges one check of cost at an instant in microseconds since the
+	// epoch and returns the state after it: the given one unless the check counts, or the
+	// given one lay ahead of the instant by more than the window. A check counts if its cost is
 	// above 0 and it is admitted. A state
 	// that lay ahead is moved to the instant, whatever the decision is: its
 	// Last is the only one that goes back. Step owns the given state; only the returned one
@@ -121,8 +121,8 @@ func ByName(name string) (Algorithm, error) {
 	return nil, fmt.Errorf("algorithms: no algorithm %q: %s", name, remedy)
 }
 
-// checkCharge refuses a cost or an instant that no algorithm can judge.
-func checkCharge(cost, at int64) error {
+// validCheck refuses a cost or an instant that no algorithm can judge.
+func validCheck(cost, at int64) error {
 	if cost < 0 {
 		return ErrCost
 	}

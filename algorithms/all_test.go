@@ -105,11 +105,11 @@ func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
 			p := keyPrograms.Draw(t, "program")
 			charged := p.begin
 			for i, answer := range p.answers(a) {
-				if c := p.charges[i]; c.cost > 0 {
+				if c := p.checks[i]; c.cost > 0 {
 					charged = c.at
 				}
 
-				unused, forgotten := p.charges[i].at+answer.inUse.Microseconds(), algorithms.Forgotten(shape, p.limitOf(a), charged)
+				unused, forgotten := p.checks[i].at+answer.inUse.Microseconds(), algorithms.Forgotten(shape, p.limitOf(a), charged)
 				if answer.inUse > 0 && unused > forgotten {
 					t.Fatalf("a key with %s that was last charged at %d us is in use until %d us, but Forgotten (traits.go) says %d: "+
 						"give its shape, %s, a case there, or the algorithm another shape (TestEveryAlgorithmOfAShapeDecidesAlike tells)",
@@ -155,7 +155,7 @@ func TestEveryAlgorithmForgetsWithinTwoWindows(t *testing.T) {
 		for at := range 4 {
 			instant := int64(at) * window / 4
 			if lasts := algorithms.Forgotten(shape, limit, instant) - instant; lasts > 2*window {
-				t.Errorf("%s remembers a charge for %d us, more than two windows: correct the bounds "+
+				t.Errorf("%s remembers a check for %d us, more than two windows: correct the bounds "+
 					"that take this for granted (grep Forgotten)", a.Name(), lasts)
 			}
 		}
@@ -164,7 +164,7 @@ func TestEveryAlgorithmForgetsWithinTwoWindows(t *testing.T) {
 
 // Two limiters of one shape and one limit count as the same limiter when a cause is
 // looked for, and where one begins as a copy of the other. So they must allow
-// the same charges, and forget them at the same instants.
+// the same checks, and forget them at the same instants.
 func TestEveryAlgorithmOfAShapeDecidesAlike(t *testing.T) {
 	pairsOfAlgorithms(func(a, b algorithms.Algorithm) {
 		if algorithms.TraitsOf(a).Shape != algorithms.TraitsOf(b).Shape {
@@ -207,9 +207,9 @@ func pairsOfAlgorithms(do func(a, b algorithms.Algorithm)) {
 // keyProgram is a history of one key: charges, some of which only look, at instants that do
 // not go back.
 type keyProgram struct {
-	limit   algorithms.Limit // with a burst
-	begin   int64            // us
-	charges []struct{ at, cost int64 }
+	limit  algorithms.Limit // with a burst
+	begin  int64            // us
+	checks []struct{ at, cost int64 }
 }
 
 // keyPrograms are histories of up to some windows.
@@ -226,7 +226,7 @@ var keyPrograms = rapid.Custom(func(t *rapid.T) *keyProgram {
 	at := p.begin
 	for range rapid.IntRange(2, 8).Draw(t, "charges") {
 		at += rapid.Int64Range(0, window).Draw(t, "later")
-		p.charges = append(p.charges, struct{ at, cost int64 }{at, rapid.Int64Range(0, 6).Draw(t, "cost")})
+		p.checks = append(p.checks, struct{ at, cost int64 }{at, rapid.Int64Range(0, 6).Draw(t, "cost")})
 	}
 	return p
 })
@@ -240,17 +240,17 @@ func (p *keyProgram) limitOf(a algorithms.Algorithm) algorithms.Limit {
 	return l
 }
 
-// keyAnswer is what all algorithms of one shape say alike to a charge. They may differ in Remaining,
+// keyAnswer is what all algorithms of one shape say alike to a check. They may differ in Remaining,
 // Delay and RetryAfter.
 type keyAnswer struct {
 	allowed bool
-	inUse   time.Duration // how long the key is in use from the charge on
+	inUse   time.Duration // how long the key is in use from the check on
 }
 
 func (p *keyProgram) answers(a algorithms.Algorithm) (list []keyAnswer) {
 	var s algorithms.State
 	limit := p.limitOf(a)
-	for _, c := range p.charges {
+	for _, c := range p.checks {
 		next, d, err := a.Step(s, &limit, c.cost, c.at)
 		if err != nil {
 			panic(err)
@@ -286,7 +286,7 @@ func TestEveryStateWithoutUseIsTheZeroState(t *testing.T) {
 			p := keyPrograms.Draw(t, "program")
 			limit := p.limitOf(a)
 			var s algorithms.State
-			for _, c := range p.charges {
+			for _, c := range p.checks {
 				next, _, err := a.Step(s, &limit, c.cost, c.at)
 				if err != nil {
 					t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// BenchmarkEvaluate is one charge in memory: of one side, or of a fixed window
+// BenchmarkEvaluate is one check in memory: of one side, or of a fixed window
 // and a GCRA.
 func BenchmarkEvaluate(b *testing.B) {
 	limit := algorithms.Limit{Requests: 1_000_000_000, Window: time.Second}
@@ -19,12 +19,12 @@ func BenchmarkEvaluate(b *testing.B) {
 	for _, sides := range [][2]algorithms.Side{{window}, {gcra}, {window, gcra}} {
 		b.Run(sides[0].Name()+" "+sides[1].Name(), func(b *testing.B) {
 			pair := algorithms.NewMemory(algorithms.MemoryConfig{})
-			charges := []algorithms.Charge{{Policy: "p", Key: "client", Cost: 1, Sides: sides}}
+			checks := []algorithms.Check{{Policy: "p", Key: "client", Cost: 1, Sides: sides}}
 			into := make([][2]algorithms.Observation, 1)
 
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = pair.Evaluate(context.Background(), charges, into)
+				_ = pair.Evaluate(context.Background(), checks, into)
 			}
 		})
 	}
@@ -40,12 +40,12 @@ func BenchmarkSynchronized(b *testing.B) {
 		for _, sides := range [][2]algorithms.Side{{window}, {gcra}, {window, gcra}} {
 			b.Run(fmt.Sprint(sides[0].Name(), " ", sides[1].Name(), " ", synchronized), func(b *testing.B) {
 				pair := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: synchronized})
-				charges := []algorithms.Charge{{Policy: "p", Key: "client", Cost: 1, Sides: sides}}
+				checks := []algorithms.Check{{Policy: "p", Key: "client", Cost: 1, Sides: sides}}
 				into := make([][2]algorithms.Observation, 1)
 
 				b.ReportAllocs()
 				for b.Loop() {
-					_ = pair.Evaluate(context.Background(), charges, into)
+					_ = pair.Evaluate(context.Background(), checks, into)
 				}
 			})
 		}

@@ -13,12 +13,12 @@ import (
 func ask(t testing.TB, pair algorithms.Pair, key string, cost int64, at time.Time) [2]algorithms.Observation {
 	t.Helper()
 	limit := algorithms.Limit{Requests: 10, Window: time.Minute}
-	charge := algorithms.Charge{Policy: "p", Key: key, Cost: cost, At: at, Sides: [2]algorithms.Side{
+	check := algorithms.Check{Policy: "p", Key: key, Cost: cost, At: at, Sides: [2]algorithms.Side{
 		{Algorithm: algorithms.FixedWindow{}, Limit: limit}, {Algorithm: algorithms.GCRA{}, Limit: limit},
 	}}
 
 	var into [1][2]algorithms.Observation
-	if err := pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]); err != nil {
+	if err := pair.Evaluate(context.Background(), []algorithms.Check{check}, into[:]); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range into[0] {
@@ -126,8 +126,8 @@ func TestLogRefusesMoreEntriesThanItsBound(t *testing.T) {
 			at = noon.Add(time.Minute) // the first entry has left
 		}
 
-		charge := algorithms.Charge{Key: "k", Cost: 20, At: at, Sides: [2]algorithms.Side{side}}
-		if err := m.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]); err != nil {
+		check := algorithms.Check{Key: "k", Cost: 20, At: at, Sides: [2]algorithms.Side{side}}
+		if err := m.Evaluate(context.Background(), []algorithms.Check{check}, into[:]); err != nil {
 			t.Fatal(err)
 		}
 		if got := into[0][0].Err; got != wantErr {
@@ -154,22 +154,22 @@ func TestMemoryReadsTheMonotonicClock(t *testing.T) {
 func TestEvaluateRefuses(t *testing.T) {
 	m := algorithms.NewMemory(algorithms.MemoryConfig{})
 	limit := algorithms.Limit{Requests: 1, Window: time.Second}
-	same := algorithms.Charge{Sides: [2]algorithms.Side{
+	same := algorithms.Check{Sides: [2]algorithms.Side{
 		{Algorithm: algorithms.GCRA{}, Limit: limit}, {Algorithm: algorithms.GCRA{}, Limit: limit},
 	}}
 
 	var into [1][2]algorithms.Observation
-	err := m.Evaluate(context.Background(), []algorithms.Charge{same}, into[:])
+	err := m.Evaluate(context.Background(), []algorithms.Check{same}, into[:])
 	if err != nil || into[0][0].Err != algorithms.ErrSameID {
 		t.Errorf("sides of one id: %v, %v, want ErrSameID in the observations", err, into[0][0].Err)
 	}
-	if err := m.Evaluate(context.Background(), []algorithms.Charge{same}, nil); err == nil {
+	if err := m.Evaluate(context.Background(), []algorithms.Check{same}, nil); err == nil {
 		t.Error("a short into is not refused")
 	}
 
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := m.Evaluate(ended, []algorithms.Charge{same}, into[:]); err != context.Canceled {
+	if err := m.Evaluate(ended, []algorithms.Check{same}, into[:]); err != context.Canceled {
 		t.Errorf("with an ended context: %v, want context.Canceled", err)
 	}
 }
@@ -188,21 +188,21 @@ func TestFullMemoryIsTheEnforcedSides(t *testing.T) {
 		Algorithm: algorithms.GCRA{},
 		Limit:     algorithms.Limit{Requests: 1, Window: 24 * time.Hour},
 	}
-	charge := algorithms.Charge{Policy: "p", Cost: 1, At: noon}
-	charge.Sides[algorithms.Authoritative] = authoritative
+	check := algorithms.Check{Policy: "p", Cost: 1, At: noon}
+	check.Sides[algorithms.Authoritative] = authoritative
 
 	degraded := 0
 	for i := range 40_000 {
-		charge.Key = fmt.Sprint(i / 2)
+		check.Key = fmt.Sprint(i / 2)
 		var want, got [1][2]algorithms.Observation
 
-		charge.Sides[algorithms.Candidate] = algorithms.Side{}
-		if err := alone.Evaluate(context.Background(), []algorithms.Charge{charge}, want[:]); err != nil {
+		check.Sides[algorithms.Candidate] = algorithms.Side{}
+		if err := alone.Evaluate(context.Background(), []algorithms.Check{check}, want[:]); err != nil {
 			t.Fatal(err)
 		}
 
-		charge.Sides[algorithms.Candidate] = candidate
-		if err := both.Evaluate(context.Background(), []algorithms.Charge{charge}, got[:]); err != nil {
+		check.Sides[algorithms.Candidate] = candidate
+		if err := both.Evaluate(context.Background(), []algorithms.Check{check}, got[:]); err != nil {
 			t.Fatal(err)
 		}
 

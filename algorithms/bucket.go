@@ -119,7 +119,7 @@ func (b *bucket) debt(s State, now int64) int64 {
 func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Decision, error) {
 	b, err := validBucket(algorithm, l)
 	if err == nil {
-		err = checkCharge(cost, at)
+		err = validCheck(cost, at)
 	}
 	if err != nil {
 		return s, Decision{}, err
@@ -139,7 +139,7 @@ func (s State) movedDebt(at int64, l *Limit) State {
 	return s
 }
 
-// step judges a charge that has been checked, as all buckets do. It writes the decision and the state in place, because both
+// step judges a check that has been checked, as all buckets do. It writes the decision and the state in place, because both
 // are dear to copy.
 func (b *bucket) step(s *State, d *Decision, cost, at int64) {
 	now := s.now(at)
@@ -171,14 +171,14 @@ func (b *bucket) drained(debt, now, at int64) time.Duration {
 	return wait(ceilDiv(debt, b.drain) + now - at)
 }
 
-// LongestDelay returns how long an algorithm that delays holds an admitted charge of cost 1 at most under a valid limit,
+// LongestDelay returns how long an algorithm that delays holds an admitted check of cost 1 at most under a valid limit,
 // (burst-1) * window/requests; 0 for other algorithms.
 func LongestDelay(a Algorithm, l Limit) time.Duration {
 	if !TraitsOf(a).Delays || l.Requests == 0 {
 		return 0
 	}
 
-	// What the charge finds owing is a token less than the burst.
+	// What the check finds owing is a token less than the burst.
 	b := newBucket(&l)
 	return b.drained((b.burst-1)*b.token, 0, 0)
 }

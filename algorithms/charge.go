@@ -26,11 +26,11 @@ func (r Role) String() string {
 // Other returns the opposite role.
 func (r Role) Other() Role { return 1 - r }
 
-// ErrSameID is returned where both sides of a charge share an id.
-var ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
+// ErrSameID is returned where both sides of a check share an id.
+var ErrSameID = errors.New("algorithms: both sides of the check have the same id")
 
-// Charge asks both sides of one policy for Cost units of Key's budget.
-type Charge struct {
+// Check asks both sides of one policy for Cost units of Key's budget.
+type Check struct {
 	Policy, Key string
 	// Cost in units, at least 0; 0 is a peek.
 	Cost int64
@@ -42,8 +42,8 @@ type Charge struct {
 	// At is the instant judged; zero means the store's own clock.
 	At time.Time
 	// Deferred reports that At is the instant at which the other side was judged, in another
-	// store, and not this store's clock: where the side's last charge that counts is later, it is
-	// judged at the instant of that, however far it lies ahead. Such a charge has one side.
+	// store, and not this store's clock: where the side's last check that counts is later, it is
+	// judged at the instant of that, however far it lies ahead. Such a check has one side.
 	Deferred bool
 	// Linger is how much longer the record lives than its state, so that a deferred check
 	// finds it.
@@ -51,7 +51,7 @@ type Charge struct {
 }
 
 // CheckSides returns ErrSameID if both sides would share one part of the record.
-func (c *Charge) CheckSides() error {
+func (c *Check) CheckSides() error {
 	if c.Sides[0].Present() && c.Sides[1].Present() && c.Sides[0].Name() == c.Sides[1].Name() {
 		return ErrSameID
 	}
@@ -65,19 +65,19 @@ type Expected struct{ NewlyDenied, NewlyAllowed bool }
 
 // Pair judges charges on two limiters at one instant.
 type Pair interface {
-	// Evaluate judges charges in order and writes into[i][role] for charges[i]. Each
-	// side of each charge fails alone, in its Observation. The error of Evaluate itself
+	// Evaluate judges charges in order and writes into[i][role] for checks[i]. Each
+	// side of each check fails alone, in its Observation. The error of Evaluate itself
 	// means that nothing was judged: ctx had ended, or into is too short. Units that
 	// were charged before ctx ended stay charged. Evaluate may be called concurrently,
 	// and keeps neither the slices nor the memory of the keys.
-	Evaluate(ctx context.Context, charges []Charge, into [][2]Observation) error
+	Evaluate(ctx context.Context, checks []Check, into [][2]Observation) error
 }
 
-// Side is one of the two limiters of a charge. The zero Side is absent. It is data: a
-// side that is added, changed, removed or swapped in mid-traffic is just the next charge.
+// Side is one of the two limiters of a check. The zero Side is absent. It is data: a
+// side that is added, changed, removed or swapped in mid-traffic is just the next check.
 type Side struct {
 	// ID names the side's part of a key's record, so that it survives a change of
-	// role. "" means the algorithm's name. The sides of one charge must differ.
+	// role. "" means the algorithm's name. The sides of one check must differ.
 	ID        string
 	Algorithm Algorithm
 	// Limit is what the algorithm is given.

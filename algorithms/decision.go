@@ -8,10 +8,10 @@ import (
 // Never is the RetryAfter of a cost that the limit can never admit.
 const Never time.Duration = math.MaxInt64
 
-// Decision is one limiter's answer to one charge. Its times are waits that
-// count from the instant of the charge, rounded up to whole microseconds.
+// Decision is one limiter's answer to one check. Its times are waits that
+// count from the instant of the check, rounded up to whole microseconds.
 type Decision struct {
-	// Allowed reports whether the charge may proceed.
+	// Allowed reports whether the check may proceed.
 	Allowed bool
 	// Capacity is the capacity: the largest cost that an unused key admits.
 	Capacity int64
@@ -24,7 +24,7 @@ type Decision struct {
 	// ResetAfter is the least wait until the key is as if it had never been
 	// used; 0 if it is so already.
 	ResetAfter time.Duration
-	// Delay is how long an algorithm that delays (Traits.Delays) holds an admitted charge
+	// Delay is how long an algorithm that delays (Traits.Delays) holds an admitted check
 	// before its turn; 0 for others. A leaky bucket's backlog of 100 tokens at 60 per
 	// minute makes 100 s.
 	Delay time.Duration

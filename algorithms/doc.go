@@ -1,10 +1,10 @@
 // Package algorithms holds the rate limiters, each one a pure step over integers, and
 // the in-memory pair that judges two of them at one instant.
 //
-// A [Limit] is the budget, a [Charge] asks for units of it on behalf of a key, and a
-// [Decision] is one limiter's answer. A charge carries two [Side]s, the authoritative
+// A [Limit] is the budget, a [Check] asks for units of it on behalf of a key, and a
+// [Decision] is one limiter's answer. A check carries two [Side]s, the authoritative
 // and the candidate; a [Pair] judges both and reports an [Observation] for each. The
-// limit and the algorithm travel with the charge, so one pair serves every policy,
+// limit and the algorithm travel with the check, so one pair serves every policy,
 // tier and migration.
 //
 // Time is data. An instant is a count of microseconds since the Unix epoch; a wait is
@@ -15,13 +15,13 @@
 //
 // # Rules that hold for every algorithm
 //
-//   - A denial leaves no trace, and neither does a charge of cost 0: it is a peek,
+//   - A denial leaves no trace, and neither does a check of cost 0: it is a peek,
 //     allowed, changes nothing, reports the rest.
 //   - RetryAfter is exact: allowed then, denied one microsecond sooner, provided
 //     that nothing else is charged in between. All numbers of a decision are those
 //     of the state after it.
 //   - Time that goes backwards mints nothing: a key is judged at the later of the
-//     given instant and the instant of its last charge that counts, and the waits
+//     given instant and the instant of its last check that counts, and the waits
 //     count from the given one. A key that lies ahead by more than a window is moved
 //     to the given instant, with what it has spent.
 //   - When a limit changes, windows keep their counts and buckets keep their

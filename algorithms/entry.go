@@ -12,7 +12,7 @@ type recordKey struct{ policy, key string }
 //
 // A record has room for two parts. When it changes, the charged parts come first, the
 // enforced one before the other, and a part that was not charged keeps the room that is
-// left: a side that is left out of some charges still has its state when it returns.
+// left: a side that is left out of some checks still has its state when it returns.
 // The Redis pair keeps records by the same rule, and limitertest.Model is their
 // specification.
 type entry struct {
@@ -33,16 +33,16 @@ type part struct {
 	ready *prepared // the side that it was last charged by, if that is one
 }
 
-// chargedSides are the sides of a charge as a pair knows them, by role: the names of their parts, and the sides themselves
+// chargedSides are the sides of a check as a pair knows them, by role: the names of their parts, and the sides themselves
 // where they are prepared, and cost and instant have been checked.
 type chargedSides struct {
 	names [2]partName
 	ready [2]*prepared
 }
 
-// recognize finds the sides of a charge in the record, and reports whether they are all there. They usually are: most
+// recognize finds the sides of a check in the record, and reports whether they are all there. They usually are: most
 // policies give a key the same limit at each request.
-func (e *entry) recognize(c *Charge, at int64, sides *chargedSides) bool {
+func (e *entry) recognize(c *Check, at int64, sides *chargedSides) bool {
 	first, second := &c.Sides[c.Enforced], &c.Sides[c.Enforced.Other()]
 	p := &e.parts[0]
 	if p.ready == nil || p.ready.name != p.name || !p.ready.is(first) {
@@ -57,12 +57,12 @@ func (e *entry) recognize(c *Charge, at int64, sides *chargedSides) bool {
 		}
 		sides.names[c.Enforced.Other()], sides.ready[c.Enforced.Other()] = p.name, p.ready
 	}
-	return sides.names[0].id != sides.names[1].id && checkCharge(c.Cost, at) == nil
+	return sides.names[0].id != sides.names[1].id && validCheck(c.Cost, at) == nil
 }
 
 // judge steps both sides, the enforced one first, and reports whether the
 // record changed. An error of one side leaves the other's part as it is.
-func (e *entry) judge(c *Charge, sides *chargedSides, at int64, into *[2]Observation) bool {
+func (e *entry) judge(c *Check, sides *chargedSides, at int64, into *[2]Observation) bool {
 	var changed bool
 	if e.inPlace(sides.names[c.Enforced], sides.names[c.Enforced.Other()]) {
 		changed = e.step(c, sides, &at, into)
@@ -82,11 +82,11 @@ func (e *entry) judge(c *Charge, sides *chargedSides, at int64, into *[2]Observa
 
 // stepArranged is step for a record that does not have the parts in their slots: it puts them there, with an empty
 // part for a side that has none.
-func (e *entry) stepArranged(c *Charge, sides *chargedSides, at *int64, into *[2]Observation) bool {
+func (e *entry) stepArranged(c *Check, sides *chargedSides, at *int64, into *[2]Observation) bool {
 	old := e.parts
 	e.arrange(c, &sides.names)
 
-	// A charge that changed nothing must leave no trace, not even in the order of the
+	// A check that changed nothing must leave no trace, not even in the order of the
 	// parts: the order decides which part a third side displaces.
 	if !e.step(c, sides, at, into) {
 		e.parts = old
@@ -96,9 +96,9 @@ func (e *entry) stepArranged(c *Charge, sides *chargedSides, at *int64, into *[2
 	return true
 }
 
-// step judges both sides, whose parts are in their slots, and reports whether the record changed. A deferred charge moves
+// step judges both sides, whose parts are in their slots, and reports whether the record changed. A deferred check moves
 // the instant.
-func (e *entry) step(c *Charge, sides *chargedSides, at *int64, into *[2]Observation) bool {
+func (e *entry) step(c *Check, sides *chargedSides, at *int64, into *[2]Observation) bool {
 	if c.Deferred {
 		*at = e.deferredTo(&sides.names, *at)
 	}
@@ -117,7 +117,7 @@ func (e *entry) inPlace(first, second partName) bool {
 // arrange puts the charged parts into their slots, with an empty part for a side that has none. A side that is not
 // enforced begins as a copy of the enforced one, if both are of one algorithm and window: it then has the same phase. The enforced
 // one never does: nothing that it remembers may come from the other.
-func (e *entry) arrange(c *Charge, names *[2]partName) {
+func (e *entry) arrange(c *Check, names *[2]partName) {
 	first, second := c.Enforced, c.Enforced.Other()
 	e.parts = [2]part{e.part(names[first]), e.part(names[second])}
 	if e.parts[0].name == noPart || e.parts[1].name != noPart || names[second] == noPart ||
@@ -129,7 +129,7 @@ func (e *entry) arrange(c *Charge, names *[2]partName) {
 	}
 }
 
-// deferredTo returns the instant at which a deferred charge is judged: that of the last charge of its sides, if it is later.
+// deferredTo returns the instant at which a deferred check is judged: that of the last check of its sides, if it is later.
 func (e *entry) deferredTo(names *[2]partName, at int64) int64 {
 	for i := range e.parts {
 		if p := &e.parts[i]; p.name != noPart && (p.name == names[0] || p.name == names[1]) {
@@ -142,7 +142,7 @@ func (e *entry) deferredTo(names *[2]partName, at int64) int64 {
 // settle names the parts of the sides that were judged, also of one that denies: it has begun. A side that has failed keeps
 // its part, if it has one. One whose limit is refused is not charged: its part keeps its place among those that were not,
 // which stay as far as there is room.
-func (e *entry) settle(old *[2]part, names [2]partName, c *Charge, into *[2]Observation) {
+func (e *entry) settle(old *[2]part, names [2]partName, c *Check, into *[2]Observation) {
 	charged := e.parts
 	e.parts = [2]part{}
 	n := 0
@@ -174,7 +174,7 @@ func (e *entry) settle(old *[2]part, names [2]partName, c *Charge, into *[2]Obse
 func limitRefused(o *Observation) bool { return o.Status == Failed && errors.Is(o.Err, ErrLimit) }
 
 // stepSide judges one side on its part of the record and reports whether that changed.
-func (e *entry) stepSide(slot int, c *Charge, r Role, sides *chargedSides, at int64, when time.Time, o *Observation) bool {
+func (e *entry) stepSide(slot int, c *Check, r Role, sides *chargedSides, at int64, when time.Time, o *Observation) bool {
 	name := sides.names[r]
 	if name == noPart {
 		*o = Unjudged(Absent)
@@ -230,7 +230,7 @@ func (e *entry) part(name partName) part {
 // enforced side alone decides which key is displaced when the store is full. Otherwise a
 // strict candidate would fill the store with keys that the authoritative could do
 // without. Where a side was not judged now, the instants noted earlier stand.
-func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observation) {
+func (e *entry) note(c *Check, sides *chargedSides, at int64, into *[2]Observation) {
 	idle, whole := at, true
 	for r := range into {
 		if into[r].Status != Judged {
@@ -263,7 +263,7 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 	e.enforcedIdleAt, e.freeAt = idleAt, freeAt
 }
 
-// retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge
+// retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The check
 // itself may have been larger or admitted, so its RetryAfter is not the answer. The step
 // is denied and leaves the state alone.
 func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {

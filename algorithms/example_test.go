@@ -12,7 +12,7 @@ import (
 // has forgotten what happened a second ago, the sliding one has not.
 func Example() {
 	limit := algorithms.Limit{Requests: 100, Window: time.Minute}
-	charge := algorithms.Charge{
+	check := algorithms.Check{
 		Policy: "tenant-writes", Key: "acme", Cost: 100,
 		Sides: [2]algorithms.Side{
 			{Algorithm: algorithms.FixedWindow{}, Limit: limit},
@@ -24,17 +24,17 @@ func Example() {
 	pair := algorithms.NewMemory(algorithms.MemoryConfig{})
 	observed := make([][2]algorithms.Observation, 1)
 	for range 2 {
-		if err := pair.Evaluate(context.Background(), []algorithms.Charge{charge}, observed); err != nil {
+		if err := pair.Evaluate(context.Background(), []algorithms.Check{check}, observed); err != nil {
 			fmt.Println(err)
 		}
 
-		at := charge.At.Format(time.TimeOnly)
+		at := check.At.Format(time.TimeOnly)
 		for role, o := range observed[0] {
 			d := o.Decision
 			fmt.Printf("%s %s: allowed %t, retry after %s\n", at, algorithms.Role(role), d.Allowed, d.RetryAfter)
 		}
 
-		charge.At = charge.At.Add(time.Second)
+		check.At = check.At.Add(time.Second)
 	}
 
 	// Output:

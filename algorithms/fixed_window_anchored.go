@@ -1,7 +1,7 @@
 package algorithms
 
 // FixedWindowAnchored is the INCR and EXPIRE limiter found in the wild: a window
-// opens at the first admitted charge that finds none open and lasts W.
+// opens at the first admitted check that finds none open and lasts W.
 //
 // State: Last is the last admitted instant, Used the count of its window, Aux the
 // instant at which that window opened.
@@ -27,13 +27,13 @@ func (a FixedWindowAnchored) Step(s State, l *Limit, cost, at int64) (State, Dec
 		return s, Decision{}, err
 	}
 
-	// The window moves with its last charge, so it is open for as long as it was.
+	// The window moves with its last check, so it is open for as long as it was.
 	if s.ahead(at, l) {
 		s.Aux -= s.Last - at
 		s.Last = at
 	}
 
-	// A charge that finds no window open would open one now. It is judged as if it had:
+	// A check that finds no window open would open one now. It is judged as if it had:
 	// whether the window is kept depends on its being admitted.
 	now := s.now(at)
 	start, used := s.Aux, s.Used

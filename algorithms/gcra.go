@@ -1,7 +1,7 @@
 package algorithms
 
 // GCRA is the generic cell rate algorithm of ITU-T I.371. With the emission
-// interval T = W/L and the theoretical arrival time TAT, a charge at t makes
+// interval T = W/L and the theoretical arrival time TAT, a check at t makes
 // new = max(t, TAT) + c*T; it conforms iff new - t <= B*T, and then TAT = new.
 // The decisions are those of a token bucket with the same numbers.
 //

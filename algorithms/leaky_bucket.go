@@ -1,7 +1,7 @@
 package algorithms
 
 // LeakyBucket is a shaper: a queue of B units that drains at L/W. It decides as a
-// token bucket with the same numbers, and an admitted charge gets a Delay of
+// token bucket with the same numbers, and an admitted check gets a Delay of
 // backlog*T, T = W/L, before its turn: what the queue holds in front of it.
 // Unlike the other buckets it must be given a burst, which sets the longest delay,
 // (B-1)*T.
@@ -27,7 +27,7 @@ func (a LeakyBucket) Validate(l Limit) error {
 func (a LeakyBucket) bucket(l *Limit) (bucket, error) {
 	if l.Burst == 0 && l.Requests > 0 {
 		example := min(10, max(1, l.Requests))
-		return bucket{}, refuse(a.Name(), l, "burst is missing: a charge waits up to (burst-1) x window/requests for its turn, "+
+		return bucket{}, refuse(a.Name(), l, "burst is missing: a check waits up to (burst-1) x window/requests for its turn, "+
 			"so say how long that may be, such as burst=%d", example)
 	}
 	return validBucket(a.Name(), l)
@@ -45,13 +45,13 @@ func (a LeakyBucket) Terms(l Limit) (Terms, error) {
 func (a LeakyBucket) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	b, err := a.bucket(l)
 	if err == nil {
-		err = checkCharge(cost, at)
+		err = validCheck(cost, at)
 	}
 	if err != nil {
 		return s, Decision{}, err
 	}
 
-	// The delay is the backlog in front of the charge, so it is read before the charge is
+	// The delay is the backlog in front of the check, so it is read before the check is
 	// added.
 	s = s.movedDebt(at, l)
 	now := s.now(at)

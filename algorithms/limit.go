@@ -96,14 +96,14 @@ func (l *Limit) validateWindow(algorithm string) error {
 	return l.validate(algorithm)
 }
 
-// checkWindow checks a charge to an algorithm that counts in windows.
+// checkWindow checks a check to an algorithm that counts in windows.
 func (l *Limit) checkWindow(algorithm string, cost, at int64) error {
 	if l.Burst != 0 || !l.sound() {
 		if err := l.validateWindow(algorithm); err != nil {
 			return err
 		}
 	}
-	return checkCharge(cost, at)
+	return validCheck(cost, at)
 }
 
 // micros returns the window in microseconds.

@@ -36,7 +36,7 @@ const overflowBuckets = 1024
 // with other keys, and the observations are degraded. All this goes by the enforced side
 // alone; where the other side loses state by it, its observation is degraded.
 //
-// A zero Charge.At means the monotonic clock, set by the wall clock at NewMemory.
+// A zero Check.At means the monotonic clock, set by the wall clock at NewMemory.
 type Memory struct {
 	seed     maphash.Seed
 	start    time.Time
@@ -92,7 +92,7 @@ func shardCount(maxKeys int) int {
 type Stats struct {
 	Keys       int   // held now, without overflow buckets
 	Evicted    int64 // keys displaced, or found idle and dropped
-	Overflowed int64 // charges judged on an overflow bucket
+	Overflowed int64 // checks judged on an overflow bucket
 }
 
 // Stats returns the counts. It takes each shard's lock in turn, so the keys are not
@@ -110,23 +110,23 @@ func (m *Memory) Stats() Stats {
 
 var errInto = errors.New("algorithms: evaluate: into is shorter than charges")
 
-// Evaluate implements Pair. Each charge is judged under its own lock: charges of other
-// callers may come between two charges of one call.
-func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Observation) error {
-	if len(into) < len(charges) {
+// Evaluate implements Pair. Each check is judged under its own lock: checks of other
+// callers may come between two checks of one call.
+func (m *Memory) Evaluate(ctx context.Context, checks []Check, into [][2]Observation) error {
+	if len(into) < len(checks) {
 		return errInto
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 
-	for i := range charges {
-		m.evaluate(&charges[i], &into[i])
+	for i := range checks {
+		m.evaluate(&checks[i], &into[i])
 	}
 	return nil
 }
 
-func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
+func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 	key := recordKey{c.Policy, c.Key}
 	hash := maphash.Comparable(m.seed, key)
 	sh := &m.shards[hash%uint64(len(m.shards))]
@@ -164,7 +164,7 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 		return
 	}
 
-	// A victim that is not idle has state to lose. The enforced side's charge is worth
+	// A victim that is not idle has state to lose. The enforced side's check is worth
 	// that; if only the other side has something to keep, its state is lost instead.
 	if victim != nil && victim.idleAt > at {
 		into[c.Enforced.Other()].Degraded = true
@@ -184,15 +184,15 @@ func (m *Memory) shardOf(key recordKey) *shard {
 	return &m.shards[maphash.Comparable(m.seed, key)%uint64(len(m.shards))]
 }
 
-// sidesOf returns what the pair knows of the charge's sides, or the error of CheckSides.
-func (m *Memory) sidesOf(e *entry, c *Charge, at int64) (sides chargedSides, err error) {
+// sidesOf returns what the pair knows of the check's sides, or the error of CheckSides.
+func (m *Memory) sidesOf(e *entry, c *Check, at int64) (sides chargedSides, err error) {
 	if e != nil && e.recognize(c, at, &sides) {
 		return sides, nil
 	}
 
 	// A new key, or one with another limit than before. What recognize has begun to fill does not count.
 	sides.ready = [2]*prepared{}
-	if sides.names, err = m.parts.ofCharge(c); err != nil || checkCharge(c.Cost, at) != nil {
+	if sides.names, err = m.parts.ofCheck(c); err != nil || validCheck(c.Cost, at) != nil {
 		return sides, err
 	}
 	for r := range c.Sides {
@@ -202,7 +202,7 @@ func (m *Memory) sidesOf(e *entry, c *Charge, at int64) (sides chargedSides, err
 }
 
 // counted reports whether a side has charged its part of the record.
-func counted(c *Charge, r Role, into *[2]Observation) bool {
+func counted(c *Check, r Role, into *[2]Observation) bool {
 	return into[r].Status == Judged && into[r].Counts(c.Cost)
 }
 
@@ -238,7 +238,7 @@ func (m *Memory) overflowSlot(hash uint64) int {
 	return int(hash / shards % (overflowBuckets / shards))
 }
 
-// instant returns the microseconds at which to judge a charge. The monotonic clock is
+// instant returns the microseconds at which to judge a check. The monotonic clock is
 // not set back when the wall clock is.
 func (m *Memory) instant(at time.Time) int64 {
 	if at.IsZero() {

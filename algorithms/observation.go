@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Observation is what became of one side of a charge: its answer, or why there is
+// Observation is what became of one side of a check: its answer, or why there is
 // none.
 type Observation struct {
 	// Status says what became of the side, and which of the fields below have a meaning.
@@ -17,7 +17,7 @@ type Observation struct {
 	// Decision is the side's answer. It is meaningful only if Status is Judged.
 	Decision Decision
 	// Err is nil if and only if Status is Judged. It puts into words why there is no
-	// decision: the limit or the charge was refused, the store did not answer, or the
+	// decision: the limit or the check was refused, the store did not answer, or the
 	// side was not asked. Code that has to know which of them reads Status.
 	Err error
 	// At is the instant at which the side was judged.
@@ -31,16 +31,16 @@ type Observation struct {
 	Lost bool
 }
 
-// Counts reports whether a charge of that cost has changed what the side remembers of the key.
+// Counts reports whether a check of that cost has changed what the side remembers of the key.
 func (o *Observation) Counts(cost int64) bool { return cost > 0 && o.Decision.Allowed }
 
-// Status is what became of one side of a charge.
+// Status is what became of one side of a check.
 type Status uint8
 
 const (
 	Judged   Status = iota // the side has decided
 	Failed                 // the side was asked and has no decision
-	Absent                 // the charge has no such side
+	Absent                 // the check has no such side
 	Deferred               // the side is judged after the answer to the request
 	Skipped                // the side was not asked, for a Reason
 	statuses = iota
@@ -77,7 +77,7 @@ func (r SkipReason) String() string { return skipReasonNames[r] }
 var (
 	statusErrors = [statuses]error{
 		Failed:   errors.New("algorithms: the side failed"),
-		Absent:   errors.New("algorithms: the charge has no such side"),
+		Absent:   errors.New("algorithms: the check has no such side"),
 		Deferred: errors.New("algorithms: the side is judged after the answer to the request"),
 		Skipped:  errors.New("algorithms: the side was skipped"),
 	}

@@ -20,13 +20,13 @@ func limitOf(a algorithms.Algorithm) algorithms.Limit {
 	return l
 }
 
-// TestPairIsTwoLimiters judges the same charges at the same instants in a pair
+// TestPairIsTwoLimiters judges the same checks at the same instants in a pair
 // and in two pairs of one side each, for every two algorithms.
 func TestPairIsTwoLimiters(t *testing.T) {
 	for _, from := range algorithms.All {
 		for _, to := range algorithms.All {
 			rng := rand.New(rand.NewPCG(1, 1))
-			both := algorithms.Charge{Policy: "p", Sides: [2]algorithms.Side{
+			both := algorithms.Check{Policy: "p", Sides: [2]algorithms.Side{
 				{ID: "from", Algorithm: from, Limit: limitOf(from)}, {ID: "to", Algorithm: to, Limit: limitOf(to)},
 			}}
 			pair := algorithms.NewMemory(algorithms.MemoryConfig{})
@@ -56,10 +56,10 @@ func TestPairIsTwoLimiters(t *testing.T) {
 	}
 }
 
-func one(t testing.TB, pair algorithms.Pair, c algorithms.Charge) [2]algorithms.Observation {
+func one(t testing.TB, pair algorithms.Pair, c algorithms.Check) [2]algorithms.Observation {
 	t.Helper()
 	var into [1][2]algorithms.Observation
-	if err := pair.Evaluate(context.Background(), []algorithms.Charge{c}, into[:]); err != nil {
+	if err := pair.Evaluate(context.Background(), []algorithms.Check{c}, into[:]); err != nil {
 		t.Fatal(err)
 	}
 	return into[0]
@@ -96,7 +96,7 @@ func (w *witness) Step(
 func TestConcurrentHistoryIsLinear(t *testing.T) {
 	for _, a := range algorithms.All {
 		t.Run(a.Name(), func(t *testing.T) {
-			const callers, charges = 8, 500
+			const callers, checks = 8, 500
 			w := &witness{Algorithm: a}
 
 			limit := limitOf(a)
@@ -106,15 +106,15 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			}
 
 			m := algorithms.NewMemory(algorithms.MemoryConfig{})
-			told := make([]map[int64]algorithms.Decision, callers) // by instant, which no two charges share
+			told := make([]map[int64]algorithms.Decision, callers) // by instant, which no two checks share
 			var group sync.WaitGroup
 			for caller := range callers {
-				told[caller] = make(map[int64]algorithms.Decision, charges)
+				told[caller] = make(map[int64]algorithms.Decision, checks)
 				group.Go(func() {
-					for i := range charges {
+					for i := range checks {
 						at := noon.UnixMicro() + int64(i)*callers*1000 + int64(caller)
 
-						o := one(t, m, algorithms.Charge{Key: "k", Cost: int64(2 + i%3), At: time.UnixMicro(at),
+						o := one(t, m, algorithms.Check{Key: "k", Cost: int64(2 + i%3), At: time.UnixMicro(at),
 							Sides: [2]algorithms.Side{{Algorithm: w, Limit: limit}}})
 						told[caller][at] = o[0].Decision
 					}
@@ -137,8 +137,8 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 				}
 			}
 
-			if replayed != callers*charges || allowed == 0 || allowed == replayed {
-				t.Errorf("%d of %d charges replayed, %d allowed: want all, and some of each", replayed, callers*charges, allowed)
+			if replayed != callers*checks || allowed == 0 || allowed == replayed {
+				t.Errorf("%d of %d charges replayed, %d allowed: want all, and some of each", replayed, callers*checks, allowed)
 			}
 		})
 	}

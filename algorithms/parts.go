@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// partName stands for a side's id and algorithm. Parts are compared for every charge,
+// partName stands for a side's id and algorithm. Parts are compared for every check,
 // and numbers compare faster than strings.
 type partName struct{ id, algorithm uint32 }
 
 // noPart is the name of an absent side's part, and of an empty one.
 var noPart partName
 
-// partNames numbers the ids and algorithms that charges have had. Sides come from
+// partNames numbers the ids and algorithms that checks have had. Sides come from
 // configuration, so there are few: the table only grows, is searched from its beginning,
 // and is replaced as a whole, so that readers take no lock.
 type partNames struct {
@@ -25,9 +25,9 @@ type namedPart struct {
 	name          partName
 }
 
-// ofCharge returns the names of the charge's parts, by role, or the error of CheckSides. To compare the names' numbers is
-// cheaper than to compare the ids. Most charges find their names in the record: see entry.recognize.
-func (p *partNames) ofCharge(c *Charge) (names [2]partName, err error) {
+// ofCheck returns the names of the check's parts, by role, or the error of CheckSides. To compare the names' numbers is
+// cheaper than to compare the ids. Most checks find their names in the record: see entry.recognize.
+func (p *partNames) ofCheck(c *Check) (names [2]partName, err error) {
 	for r := range c.Sides {
 		if c.Sides[r].Present() {
 			names[r] = p.of(c.Sides[r].ID, c.Sides[r].Algorithm.Name())

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// prepared is a side that charges have had, with its limit validated and divided: a charge then neither validates, nor divides, nor
+// prepared is a side that checks have had, with its limit validated and divided: a check then neither validates, nor divides, nor
 // asks the algorithm through its interface. Limits of the algorithms that most policies have can be prepared. It is never changed. A part of a record remembers the one that it was last charged by.
 type prepared struct {
 	preparedSide
@@ -52,7 +52,7 @@ func (p *prepared) is(side *Side) bool {
 	return side.Limit == p.limit && preparedKindOf(side.Algorithm) == p.kind && side.ID == p.id
 }
 
-// step judges a charge that has been checked. It writes the state and the decision in place.
+// step judges a check that has been checked. It writes the state and the decision in place.
 func (p *prepared) step(s *State, d *Decision, cost, at int64) {
 	switch p.kind {
 	case preparedWindow:
@@ -70,7 +70,7 @@ func (p *prepared) step(s *State, d *Decision, cost, at int64) {
 }
 
 // mostPrepared bounds the sides that a Memory has prepared. Limits of expressions may be of any number: those beyond the bound are
-// validated at each charge.
+// validated at each check.
 const mostPrepared = 1024
 
 // preparedSides are the sides that a Memory has prepared. The table only grows, and is replaced as a whole, so that readers

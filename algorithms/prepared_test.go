@@ -14,10 +14,10 @@ func TestPreparedSidesAreBounded(t *testing.T) {
 
 	for i := range 2 * mostPrepared {
 		limit := Limit{Requests: int64(i + 1), Window: time.Hour}
-		c := Charge{Policy: "p", Key: fmt.Sprint(i % 7), Cost: 1, Sides: [2]Side{
+		c := Check{Policy: "p", Key: fmt.Sprint(i % 7), Cost: 1, Sides: [2]Side{
 			{Algorithm: FixedWindow{}, Limit: limit}, {Algorithm: GCRA{}, Limit: limit},
 		}}
-		if err := m.Evaluate(context.Background(), []Charge{c}, into); err != nil {
+		if err := m.Evaluate(context.Background(), []Check{c}, into); err != nil {
 			t.Fatal(err)
 		}
 
@@ -58,14 +58,14 @@ func TestOnlyTheSameSideIsPrepared(t *testing.T) {
 		{"another burst", burst, false, 0},
 		{"an algorithm of a user's", Side{Algorithm: strict{}, Limit: limit}, false, 0},
 	} {
-		charges := make([]Charge, 3)
-		for i := range charges {
-			charges[i] = Charge{Policy: "p", Key: "k", Cost: 1, At: time.Unix(1_700_000_000, 0), Sides: [2]Side{plain}}
+		checks := make([]Check, 3)
+		for i := range checks {
+			checks[i] = Check{Policy: "p", Key: "k", Cost: 1, At: time.Unix(1_700_000_000, 0), Sides: [2]Side{plain}}
 		}
-		charges[2].Sides[0] = test.side
+		checks[2].Sides[0] = test.side
 
-		into := make([][2]Observation, len(charges))
-		if err := NewMemory(MemoryConfig{}).Evaluate(context.Background(), charges, into); err != nil {
+		into := make([][2]Observation, len(checks))
+		if err := NewMemory(MemoryConfig{}).Evaluate(context.Background(), checks, into); err != nil {
 			t.Fatal(err)
 		}
 		if d := into[2][0].Decision; d.Remaining != test.remaining || d.Allowed != test.allowed {

@@ -32,7 +32,7 @@ func TestCounterSurvivesAHugeLimitBefore(t *testing.T) {
 	} {
 		at = at.Add(time.Duration(step.after) * time.Microsecond)
 		side := algorithms.Side{Algorithm: algorithms.SlidingWindowCounter{}, Limit: step.limit}
-		c := algorithms.Charge{Key: "k", Cost: step.cost, At: at, Sides: [2]algorithms.Side{side}}
+		c := algorithms.Check{Key: "k", Cost: step.cost, At: at, Sides: [2]algorithms.Side{side}}
 
 		want := oracle.Step(step.limit, step.cost, at.UnixMicro())
 		if got := one(t, m, c)[0].Decision; got != want {

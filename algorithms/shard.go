@@ -8,7 +8,7 @@ import (
 // shard holds those keys whose hash falls to it. entries lists them for the hand, which
 // walks round them to find idle keys and victims: a few at each insertion, so that no
 // goroutine and no pause is needed. Exact order, such as by idleness, would take a heap
-// that every charge keeps up.
+// that every check keeps up.
 type shard struct {
 	mu       sync.Mutex
 	keys     map[recordKey]*entry

@@ -65,13 +65,13 @@ func (a SlidingWindowCounter) Terms(l Limit) (Terms, error) {
 	return Terms{l.Requests, l.micros() / tick, tick, l.micros()}, nil
 }
 
-// Step implements Algorithm. An admitted charge stops counting at the end of the window
+// Step implements Algorithm. An admitted check stops counting at the end of the window
 // after its own, at which ResetAfter ends.
 func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	if err := a.check(l); err != nil {
 		return s, Decision{}, err
 	}
-	if err := checkCharge(cost, at); err != nil {
+	if err := validCheck(cost, at); err != nil {
 		return s, Decision{}, err
 	}
 
@@ -80,7 +80,7 @@ func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, De
 	return s, d, nil
 }
 
-// stepCounter is the step for a limit and a charge that have been checked. It writes the decision and the state in place,
+// stepCounter is the step for a limit and a check that have been checked. It writes the decision and the state in place,
 // because both are dear to copy.
 func (l *Limit) stepCounter(s *State, d *Decision, cost, at int64) {
 	// What the window before counts depends on the place in the window. It is added to this

@@ -5,13 +5,13 @@ import (
 	"sort"
 )
 
-// SlidingWindowLog remembers every admitted charge and admits while the cost
+// SlidingWindowLog remembers every admitted check and admits while the cost
 // admitted in (t-W, t] stays within the limit: exact for every interval, at the
-// price of an entry per admitted charge.
+// price of an entry per admitted check.
 //
 // State: Last is the newest entry's instant, Used the cost of all entries kept.
 type SlidingWindowLog struct {
-	// MaxEntries bounds the entries of one key; a charge that would need more is
+	// MaxEntries bounds the entries of one key; a check that would need more is
 	// answered with ErrLogFull. 0 means DefaultMaxEntries, negative no bound.
 	MaxEntries int
 }
@@ -42,8 +42,8 @@ type Log struct {
 	before  int64 // the total before the first entry
 }
 
-// logEntry is one admitted charge. Its total is the cost of all charges up to and with it,
-// so what any stretch of a log has cost is one subtraction, and no charge walks over entries.
+// logEntry is one admitted check. Its total is the cost of all checks up to and with it,
+// so what any stretch of a log has cost is one subtraction, and no check walks over entries.
 // Totals wrap, their differences are exact: they are below 2^53.
 type logEntry struct{ at, total int64 }
 
@@ -90,7 +90,7 @@ func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decisi
 		used += cost
 		last = now
 		s = State{Last: last, Used: used, Log: s.Log.add(live, now, cost)}
-	case d.Allowed: // a peek leaves no trace: dead entries stay until the next admitted charge
+	case d.Allowed: // a peek leaves no trace: dead entries stay until the next admitted check
 	case cost > l.Requests:
 		d.RetryAfter = Never
 	default:
@@ -151,7 +151,7 @@ func (g Log) end() int64 {
 
 // add adds an entry behind the live ones and forgets the others. It copies within the
 // same array once half of that is free, so a key takes room for the entries it holds,
-// not for all it has ever had, at a constant cost per charge on average.
+// not for all it has ever had, at a constant cost per check on average.
 func (g *Log) add(live Log, at, cost int64) *Log {
 	if g == nil {
 		g = &Log{}

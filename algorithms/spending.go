@@ -14,10 +14,10 @@ type Spending struct {
 	Units int64
 	// Before are the units admitted in the window before. Only a counter has them.
 	Before int64
-	// First and Last are the instants of the first and of the last charge, in microseconds. Of windows First is where the
+	// First and Last are the instants of the first and of the last check, in microseconds. Of windows First is where the
 	// window of Last begins.
 	First, Last int64
-	// Debt is what a bucket that has had these charges alone owes at Last, in units of which a token is Token.
+	// Debt is what a bucket that has had these checks alone owes at Last, in units of which a token is Token.
 	Debt, Token int64
 }
 
@@ -32,7 +32,7 @@ func Synchronizable(a Algorithm) bool {
 	return false
 }
 
-// add counts an admitted charge, by the state after it. Only the shape Bucket has a bucket, made of the limit.
+// add counts an admitted check, by the state after it. Only the shape Bucket has a bucket, made of the limit.
 func (p *Spending) add(shape Shape, l *Limit, b *bucket, after *State, cost int64) {
 	at, window := after.Last, l.micros()
 	switch shape {
@@ -71,7 +71,7 @@ func (p *Spending) enter(at, window int64) {
 	p.Units, p.First = 0, start
 }
 
-// debit returns the state after charges that were admitted elsewhere. It admits whatever they come to: a window then
+// debit returns the state after checks that were admitted elsewhere. It admits whatever they come to: a window then
 // holds more than its limit, and a bucket that owes more than its capacity lies ahead of the instant, so that nothing of
 // the excess is forgiven before it has drained.
 func debit(shape Shape, s State, l *Limit, p *Spending) State {
@@ -100,7 +100,7 @@ func debitCounts(shape Shape, s State, window int64, p *Spending) State {
 		gone = floorDiv(p.Last, window) - floorDiv(s.Last, window)
 	}
 
-	// gone is by how many windows the charges from elsewhere are later than the state. Of the earlier one of the two only the count of the
+	// gone is by how many windows the checks from elsewhere are later than the state. Of the earlier one of the two only the count of the
 	// window before is left, and only a sliding counter asks for that.
 	switch {
 	case gone > 1:
@@ -146,14 +146,14 @@ func (b *bucket) units(p *Spending) int64 {
 	return int64(units)
 }
 
-// own returns the debt of the charges alone, in this bucket's units.
+// own returns the debt of the checks alone, in this bucket's units.
 func (b *bucket) own(p *Spending) int64 {
 	return b.debt(State{Last: p.Last, Used: p.Debt, Aux: max(1, p.Token)}, p.Last)
 }
 
 // Exchanged is a Spending as the script takes it, with the terms of its limit.
 type Exchanged struct {
-	// Spent is in units, of a bucket in debt units, and so is Own, the debt of the charges alone.
+	// Spent is in units, of a bucket in debt units, and so is Own, the debt of the checks alone.
 	Spent, Before, First, Last, Own int64
 	// Window is in microseconds. The others are those of a bucket: the capacity, the debt units to the token, and those
 	// drained per microsecond.
@@ -175,8 +175,8 @@ func (c *Change) Exchanged() Exchanged {
 //
 //	max(D + U - l*(t1 - t0), Q)
 //
-// with D the debt at t0, the later one of the first charge and the state's instant, U the units charged, and Q the debt
-// that they leave alone: exact where no other charge lies between t0 and t1, and never too little.
+// with D the debt at t0, the later one of the first check and the state's instant, U the units charged, and Q the debt
+// that they leave alone: exact where no other check lies between t0 and t1, and never too little.
 func (b *bucket) debit(s State, window int64, p *Spending) State {
 	spent, debt, at := b.units(p), int64(0), p.First
 	if s.Used > 0 && s.Aux > 0 {

@@ -42,7 +42,7 @@ type Joint struct {
 	State State
 }
 
-// account returns the part's tab, which is new at its first charge. Requires the shard's mu.
+// account returns the part's tab, which is new at its first check. Requires the shard's mu.
 func (e *entry) tab(name partName) *tab {
 	if e.account == nil {
 		e.account = &account{index: -1}
@@ -61,8 +61,8 @@ func (e *entry) tab(name partName) *tab {
 	return free
 }
 
-// spend notes what a charge has spent, for the next exchange. Requires mu.
-func (s *shard) spend(e *entry, c *Charge, sides *chargedSides, into *[2]Observation) {
+// spend notes what a check has spent, for the next exchange. Requires mu.
+func (s *shard) spend(e *entry, c *Check, sides *chargedSides, into *[2]Observation) {
 	changed := false
 	for r := range into {
 		if into[r].Status != Judged || c.Cost == 0 || !into[r].Decision.Allowed {
@@ -87,7 +87,7 @@ func (s *shard) spend(e *entry, c *Charge, sides *chargedSides, into *[2]Observa
 	}
 }
 
-// spend counts a charge of a side. A side that is prepared is copied only where it is another one than before.
+// spend counts a check of a side. A side that is prepared is copied only where it is another one than before.
 func (t *tab) spend(side *Side, ready *prepared, after *State, cost int64) {
 	if ready == nil || ready != t.ready {
 		t.ready, t.side, t.shape = ready, *side, TraitsOf(side.Algorithm).Shape
@@ -208,7 +208,7 @@ func (m *Memory) Join(changes []Change, joint []Joint, number int64) {
 	}
 }
 
-// joinKey takes over the sides of one key, in one step: no charge sees one side with what others have admitted, and the other
+// joinKey takes over the sides of one key, in one step: no check sees one side with what others have admitted, and the other
 // one without.
 func (m *Memory) joinKey(key recordKey, changes []Change, joint []Joint, number int64) {
 	s := m.shardOf(key)
@@ -248,7 +248,7 @@ func (e *entry) join(c *Change, joint *Joint, number int64) {
 	}
 }
 
-// noteJoined works out again when the record is idle, and when its first side is free, by the instant of its last charge.
+// noteJoined works out again when the record is idle, and when its first side is free, by the instant of its last check.
 func (e *entry) noteJoined(slot int, side *Side, at int64) {
 	_, d, err := side.Algorithm.Step(e.parts[slot].state, &side.Limit, 0, at)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestSynchronized(t *testing.T) { limitertest.Synchronized(t, limitertest.Ne
 // remainingOf charges a synchronized memory at an instant, and returns what remains.
 func remainingOf(m *algorithms.Memory, at time.Time, cost int64, side algorithms.Side) int64 {
 	var into [1][2]algorithms.Observation
-	_ = m.Evaluate(context.Background(), []algorithms.Charge{
+	_ = m.Evaluate(context.Background(), []algorithms.Check{
 		{Policy: "p", Key: "k", Cost: cost, At: at, Sides: [2]algorithms.Side{side}},
 	}, into[:])
 	return into[0][0].Decision.Remaining
@@ -67,7 +67,7 @@ func TestSynchronizedKeyIsDisplacedInFlight(t *testing.T) {
 
 	for i := range 4000 { // in all shards
 		var into [1][2]algorithms.Observation
-		_ = m.Evaluate(context.Background(), []algorithms.Charge{
+		_ = m.Evaluate(context.Background(), []algorithms.Check{
 			{Policy: "p", Key: fmt.Sprint(i), Cost: 1, At: at, Sides: [2]algorithms.Side{side}},
 		}, into[:])
 	}
@@ -87,7 +87,7 @@ func TestSynchronizedSidesAreJoinedTogether(t *testing.T) {
 	at, exchange := time.Unix(1_700_000_000, 0), limitertest.NewExchange()
 	m := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})
 	limit := algorithms.Limit{Requests: 1 << 40, Window: time.Minute}
-	charge := []algorithms.Charge{{Policy: "p", Key: "k", Cost: 1, At: at, Sides: [2]algorithms.Side{
+	check := []algorithms.Check{{Policy: "p", Key: "k", Cost: 1, At: at, Sides: [2]algorithms.Side{
 		{ID: "a", Algorithm: slow{}, Limit: limit}, {ID: "b", Algorithm: slow{}, Limit: limit},
 	}}}
 
@@ -110,14 +110,14 @@ func TestSynchronizedSidesAreJoinedTogether(t *testing.T) {
 			running = false
 		default:
 		}
-		_ = m.Evaluate(context.Background(), charge, into[:])
+		_ = m.Evaluate(context.Background(), check, into[:])
 		if a, b := into[0][0].Decision, into[0][1].Decision; a != b {
 			t.Fatalf("%+v beside %+v", a, b)
 		}
 	}
 }
 
-// slow has others run while it looks at a state, as it does after a join: a charge then waits for the key.
+// slow has others run while it looks at a state, as it does after a join: a check then waits for the key.
 type slow struct{ algorithms.FixedWindow }
 
 func (s slow) Step(state algorithms.State, l *algorithms.Limit, cost, at int64) (algorithms.State, algorithms.Decision, error) {
@@ -135,7 +135,7 @@ func TestChangedTakesTheHottestKeysFirst(t *testing.T) {
 	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 10, Window: time.Second}}
 	for key, cost := range map[string]int64{"cold": 1, "hot": 9, "warm": 5} {
 		var into [1][2]algorithms.Observation
-		_ = m.Evaluate(context.Background(), []algorithms.Charge{
+		_ = m.Evaluate(context.Background(), []algorithms.Check{
 			{Policy: "p", Key: key, Cost: cost, At: time.Unix(1_700_000_000, 0), Sides: [2]algorithms.Side{side}},
 		}, into[:])
 	}

@@ -9,7 +9,7 @@ const (
 	UnknownShape   Shape = iota // a custom limiter, or an algorithm that has no Traits
 	AlignedWindow               // all at once, when a window ends that is aligned to the Unix epoch
 	AnchoredWindow              // all at once, when a window that the key opened ends
-	SlidingLog                  // charge by charge, one window after each
+	SlidingLog                  // charge by check, one window after each
 	SlidingCounter              // evenly, in the course of the next window
 	Bucket                      // continuously, at the rate of the limit
 )
@@ -64,7 +64,7 @@ type Traits struct {
 	Shape Shape
 	// Burst is what the algorithm's Validate makes of a burst.
 	Burst BurstRule
-	// Delays reports that an admitted charge has to wait for its turn:
+	// Delays reports that an admitted check has to wait for its turn:
 	// Decision.Delay.
 	Delays bool
 }

@@ -49,20 +49,20 @@ func (c combination) String() string {
 }
 
 // charge is what the engine asks a store of these sides.
-func (c combination) charge() algorithms.Charge {
-	charge := algorithms.Charge{Policy: "writes", Cost: 1}
+func (c combination) check() algorithms.Check {
+	check := algorithms.Check{Policy: "writes", Cost: 1}
 	for role, a := range c {
-		charge.Sides[role] = a.side()
+		check.Sides[role] = a.side()
 	}
-	return charge
+	return check
 }
 
 // call returns a function for one caller.
 func (c combination) call(pair algorithms.Pair) call {
-	charges, into := []algorithms.Charge{c.charge()}, make([][2]algorithms.Observation, 1)
+	checks, into := []algorithms.Check{c.check()}, make([][2]algorithms.Observation, 1)
 	return func(key string) error {
-		charges[0].Key = key
-		err := pair.Evaluate(context.Background(), charges, into)
+		checks[0].Key = key
+		err := pair.Evaluate(context.Background(), checks, into)
 		for role := range c {
 			o := &into[0][role]
 			if err = cmp.Or(err, o.Err); err == nil && !o.Decision.Allowed {

@@ -27,7 +27,7 @@ func TestMigratingSlotFailsNoEnforcedSide(t *testing.T) {
 	deferred := 0
 	for i := range 10 {
 		key := fmt.Sprint("k", i)
-		fused := charge(key, 0, algorithms.FixedWindow{}, algorithms.SlidingWindowLog{})
+		fused := check(key, 0, algorithms.FixedWindow{}, algorithms.SlidingWindowLog{})
 		alone := fused
 		alone.Sides[algorithms.Candidate] = algorithms.Side{}
 		evaluate(t, pair, alone) // before there was a candidate

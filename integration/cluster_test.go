@@ -118,13 +118,13 @@ func TestClusterPipelines(t *testing.T) {
 	}
 
 	for round := range 3 {
-		var charges []algorithms.Charge
+		var checks []algorithms.Check
 		for i := range 100 {
 			candidate := algorithms.All[i%len(algorithms.All)]
-			charges = append(charges, charge(fmt.Sprint(i), 0, algorithms.SlidingWindowLog{}, candidate))
+			checks = append(checks, check(fmt.Sprint(i), 0, algorithms.SlidingWindowLog{}, candidate))
 		}
 
-		for i, o := range evaluate(t, pair, charges...) {
+		for i, o := range evaluate(t, pair, checks...) {
 			want := int64(9 - round)
 			if o[0].Err != nil || o[1].Err != nil || o[0].Decision.Remaining != want {
 				t.Fatalf("round %d, key %d: %+v, want %d remaining", round, i, o, want)

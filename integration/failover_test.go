@@ -11,8 +11,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// A replica that lacks the last charges takes over. Clients have again what the replica does
-// not know of, which is one capacity at most. Twins have lost the same charges and agree.
+// A replica that lacks the last checks takes over. Clients have again what the replica does
+// not know of, which is one capacity at most. Twins have lost the same checks and agree.
 func TestFailoverGivesOneCapacity(t *testing.T) {
 	const limit, known = 10, 4
 	primary, replica := privateServer(t, "--repl-diskless-sync-delay", "0"), privateServer(t)
@@ -37,7 +37,7 @@ func TestFailoverGivesOneCapacity(t *testing.T) {
 		}
 	}
 
-	// The replica has some of the charges, and is cut off before the others.
+	// The replica has some of the checks, and is cut off before the others.
 	spend(known)
 	conn := client.Conn() // WAIT is for the writes of one connection
 	defer conn.Close()
@@ -45,7 +45,7 @@ func TestFailoverGivesOneCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := conn.Wait(t.Context(), 1, impatience).Val(); n != 1 {
-		t.Fatalf("%d replicas have the first charges", n)
+		t.Fatalf("%d replicas have the first checks", n)
 	}
 	ask(t, replica, "REPLICAOF", "NO", "ONE")
 	spend(limit)

@@ -100,7 +100,7 @@ func harnessOf(t testing.TB, cfg shadow.Config) *shadow.Harness {
 	return h
 }
 
-// A charge costs one script for both sides of its policy, and all charges of a request
+// A check costs one script for both sides of its policy, and all checks of a request
 // travel in one write.
 func TestOneCommandAPolicyAndOneWrite(t *testing.T) {
 	client, sent := counted(t, privateServer(t), time.Second)

@@ -32,7 +32,7 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			limit.Burst *= 20
 
 			history := monitor(t, addr)
-			told := chargeAtOnce(t, pair, algorithms.Side{Algorithm: a, Limit: limit})
+			told := checkAtOnce(t, pair, algorithms.Side{Algorithm: a, Limit: limit})
 
 			// The echo marks the end of the history.
 			if err := client.Echo(context.Background(), "the end").Err(); err != nil {
@@ -61,20 +61,20 @@ func monitor(t *testing.T, addr string) *bufio.Reader {
 	return history
 }
 
-// chargeAtOnce charges one key from several callers and returns their decisions by
-// instant in microseconds, which is different for each charge.
-func chargeAtOnce(t *testing.T, pair algorithms.Pair, side algorithms.Side) map[string]algorithms.Decision {
+// checkAtOnce charges one key from several callers and returns their decisions by
+// instant in microseconds, which is different for each check.
+func checkAtOnce(t *testing.T, pair algorithms.Pair, side algorithms.Side) map[string]algorithms.Decision {
 	t.Helper()
-	const callers, charges = 8, 100
+	const callers, checks = 8, 100
 
 	var mu sync.Mutex
 	told := map[string]algorithms.Decision{}
 	var group sync.WaitGroup
 	for caller := range callers {
 		group.Go(func() {
-			for i := range charges {
+			for i := range checks {
 				at := time.Date(2026, 1, 2, 12, 0, i, caller*1000, time.UTC)
-				c := algorithms.Charge{Policy: "p", Key: "k", Cost: int64(1 + i%4), At: at}
+				c := algorithms.Check{Policy: "p", Key: "k", Cost: int64(1 + i%4), At: at}
 				c.Sides[0] = side
 				o := evaluate(t, pair, c)
 

@@ -60,18 +60,18 @@ func (r *fullRedis) leave(bytes int64) {
 	}
 }
 
-func (r *fullRedis) ask(charges ...algorithms.Charge) [][2]algorithms.Observation {
+func (r *fullRedis) ask(checks ...algorithms.Check) [][2]algorithms.Observation {
 	r.t.Helper()
-	into := make([][2]algorithms.Observation, len(charges))
-	if err := r.pair.Evaluate(r.t.Context(), charges, into); err != nil {
+	into := make([][2]algorithms.Observation, len(checks))
+	if err := r.pair.Evaluate(r.t.Context(), checks, into); err != nil {
 		r.t.Fatal(err)
 	}
 	return into
 }
 
-// logCharge is a charge whose enforced side is the algorithm, and whose other side is a log. Within an hour both admit 300.
-func logCharge(enforced algorithms.Algorithm, key string, at time.Time) algorithms.Charge {
-	c := algorithms.Charge{Policy: "p", Key: key, Cost: 1, At: at}
+// logCheck is a check whose enforced side is the algorithm, and whose other side is a log. Within an hour both admit 300.
+func logCheck(enforced algorithms.Algorithm, key string, at time.Time) algorithms.Check {
+	c := algorithms.Check{Policy: "p", Key: key, Cost: 1, At: at}
 	limit := algorithms.Limit{Requests: 300, Window: time.Hour}
 	c.Sides[algorithms.Authoritative] = algorithms.Side{ID: "enforced", Algorithm: enforced, Limit: limit}
 	c.Sides[algorithms.Candidate] = algorithms.Side{ID: "log", Algorithm: algorithms.SlidingWindowLog{}, Limit: limit}
@@ -95,24 +95,24 @@ func TestLogsAreGivenUpForMemory(t *testing.T) {
 			}
 
 			// Each client sends more than its limit within the hour, and once more after three hours.
-			charges, expected := make([]algorithms.Charge, 30), make([][2]algorithms.Observation, 30)
+			checks, expected := make([]algorithms.Check, 30), make([][2]algorithms.Observation, 30)
 			for n := range 321 {
 				at := start.Add(time.Duration(n) * time.Second)
 				if n == 320 {
 					at = start.Add(3 * time.Hour)
 				}
-				for k := range charges {
-					charges[k] = logCharge(enforced, fmt.Sprint("client-", k), at)
+				for k := range checks {
+					checks[k] = logCheck(enforced, fmt.Sprint("client-", k), at)
 				}
 				if n == 1 {
 					r.leave(room)
 				}
 
-				observed := r.ask(charges...)
-				for k := range charges {
-					charges[k].Sides[algorithms.Candidate] = algorithms.Side{}
+				observed := r.ask(checks...)
+				for k := range checks {
+					checks[k].Sides[algorithms.Candidate] = algorithms.Side{}
 				}
-				if err := alone.Evaluate(t.Context(), charges, expected); err != nil {
+				if err := alone.Evaluate(t.Context(), checks, expected); err != nil {
 					t.Fatal(err)
 				}
 
@@ -148,10 +148,10 @@ func TestLogBeginsAgain(t *testing.T) {
 	r := newFullRedis(t)
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for range 100 {
-		r.ask(logCharge(algorithms.GCRA{}, "k", now), logCharge(algorithms.GCRA{}, "moved", now))
+		r.ask(logCheck(algorithms.GCRA{}, "k", now), logCheck(algorithms.GCRA{}, "moved", now))
 	}
 	r.leave(0)
-	r.ask(logCharge(algorithms.GCRA{}, "k", now), logCharge(algorithms.GCRA{}, "moved", now))
+	r.ask(logCheck(algorithms.GCRA{}, "k", now), logCheck(algorithms.GCRA{}, "moved", now))
 	for _, key := range []string{"k", "moved"} {
 		if n := r.client.Exists(t.Context(), r.pair.LogKey("p", key, "log")).Val(); n != 0 {
 			t.Errorf("the log of %s is still there", key)
@@ -159,21 +159,21 @@ func TestLogBeginsAgain(t *testing.T) {
 	}
 
 	// There is no log to be given up any more. A record that is there is written over.
-	if o := r.ask(logCharge(algorithms.GCRA{}, "k", now))[0]; o[0].Err != nil || !errors.Is(o[1].Err, lua.ErrLogShed) {
+	if o := r.ask(logCheck(algorithms.GCRA{}, "k", now))[0]; o[0].Err != nil || !errors.Is(o[1].Err, lua.ErrLogShed) {
 		t.Errorf("while Redis is full: %+v", o)
 	}
 
 	r.leave(1 << 20)
 	later := now.Add(time.Hour - time.Microsecond)
-	if o := r.ask(logCharge(algorithms.GCRA{}, "k", later))[0]; o[0].Err != nil || !errors.Is(o[1].Err, lua.ErrLogShed) {
+	if o := r.ask(logCheck(algorithms.GCRA{}, "k", later))[0]; o[0].Err != nil || !errors.Is(o[1].Err, lua.ErrLogShed) {
 		t.Errorf("within the window: %+v", o)
 	}
 	later = later.Add(time.Second)
-	if o := r.ask(logCharge(algorithms.GCRA{}, "k", later))[0]; o[1].Decision.Remaining != 299 || !o[1].Lost || o[0].Lost {
+	if o := r.ask(logCheck(algorithms.GCRA{}, "k", later))[0]; o[1].Decision.Remaining != 299 || !o[1].Lost || o[0].Lost {
 		t.Errorf("after the window: %+v", o)
 	}
 
-	moved := logCharge(algorithms.GCRA{}, "moved", now)
+	moved := logCheck(algorithms.GCRA{}, "moved", now)
 	moved.Enforced = algorithms.Candidate
 	if o := r.ask(moved)[0]; o[1].Err != nil || o[1].Decision.Remaining != 299 || !o[1].Lost {
 		t.Errorf("enforced: %+v", o)
@@ -184,7 +184,7 @@ func TestLogBeginsAgain(t *testing.T) {
 func TestDeferredLogIsGivenUp(t *testing.T) {
 	r := newFullRedis(t)
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	c := logCharge(algorithms.GCRA{}, "k", now)
+	c := logCheck(algorithms.GCRA{}, "k", now)
 	before := r.ask(c)[0][algorithms.Authoritative]
 	r.leave(0)
 
@@ -207,7 +207,7 @@ func TestFullRedisAnswersADenialBesideALog(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		r := newFullRedis(t)
 		now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-		c := logCharge(algorithms.FixedWindow{}, "k", now)
+		c := logCheck(algorithms.FixedWindow{}, "k", now)
 		c.Sides[algorithms.Authoritative].Limit.Requests = 1
 		if known {
 			r.ask(c)
@@ -236,14 +236,14 @@ func TestBytesOfALog(t *testing.T) {
 	r := newFullRedis(t)
 	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for _, entries := range []int{150, 1025, 10_000} {
-		charges := make([]algorithms.Charge, entries)
-		for i := range charges {
-			c := algorithms.Charge{Policy: "p", Key: fmt.Sprint(entries), Cost: 1, At: start.Add(time.Duration(i) * time.Millisecond)}
+		checks := make([]algorithms.Check, entries)
+		for i := range checks {
+			c := algorithms.Check{Policy: "p", Key: fmt.Sprint(entries), Cost: 1, At: start.Add(time.Duration(i) * time.Millisecond)}
 			limit := algorithms.Limit{Requests: int64(entries), Window: time.Hour}
 			c.Sides[0] = algorithms.Side{ID: "log", Algorithm: algorithms.SlidingWindowLog{}, Limit: limit}
-			charges[i] = c
+			checks[i] = c
 		}
-		r.ask(charges...)
+		r.ask(checks...)
 
 		key := r.pair.LogKey("p", fmt.Sprint(entries), "log")
 		bytes := float64(r.client.MemoryUsage(t.Context(), key, 0).Val()) / float64(entries)
@@ -254,7 +254,7 @@ func TestBytesOfALog(t *testing.T) {
 	}
 }
 
-// A Redis without memory refuses the charges that write. It still denies keys that have spent
+// A Redis without memory refuses the checks that write. It still denies keys that have spent
 // their limit: no breaker keeps requests off it, however many keys are refused.
 func TestFullRedisStillDenies(t *testing.T) {
 	r := newFullRedis(t)

@@ -125,15 +125,15 @@ func TestScriptWithoutAnswerIsNotSentAgain(t *testing.T) {
 
 	limit := algorithms.Limit{Requests: 10, Window: time.Hour}
 	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: limit}
-	for _, charges := range []int{1, 3} {
+	for _, checks := range []int{1, 3} {
 		before := executions(t, watch)
 
-		list := make([]algorithms.Charge, charges)
+		list := make([]algorithms.Check, checks)
 		for i := range list {
-			list[i] = algorithms.Charge{Policy: "p", Key: strconv.Itoa(i), Cost: 1, Sides: [2]algorithms.Side{side}}
+			list[i] = algorithms.Check{Policy: "p", Key: strconv.Itoa(i), Cost: 1, Sides: [2]algorithms.Side{side}}
 		}
 
-		into := make([][2]algorithms.Observation, charges)
+		into := make([][2]algorithms.Observation, checks)
 		if err := pair.Evaluate(context.Background(), list, into); err != nil {
 			t.Fatal(err)
 		}
@@ -144,8 +144,8 @@ func TestScriptWithoutAnswerIsNotSentAgain(t *testing.T) {
 			}
 		}
 
-		if ran := executions(t, watch) - before; ran != charges {
-			t.Errorf("%d charges without an answer ran %d times", charges, ran)
+		if ran := executions(t, watch) - before; ran != checks {
+			t.Errorf("%d checks without an answer ran %d times", checks, ran)
 		}
 	}
 

@@ -37,35 +37,35 @@ func newPeerModel(t *testing.T, name string) *peerModel {
 func (m *peerModel) allows(t *testing.T, r *policies.Request, at time.Time) bool {
 	t.Helper()
 	allowed := true
-	for _, c := range m.charges(t, r) {
+	for _, c := range m.checks(t, r) {
 		c.At = at
 		allowed = m.judge(t, c).Allowed && allowed
 	}
 	return allowed
 }
 
-// charges returns the charges of a request. A request that is charged nothing is a mistake of the test.
-func (m *peerModel) charges(t *testing.T, r *policies.Request) (charges []algorithms.Charge) {
+// charges returns the checks of a request. A request that is charged nothing is a mistake of the test.
+func (m *peerModel) checks(t *testing.T, r *policies.Request) (checks []algorithms.Check) {
 	t.Helper()
 	for _, p := range m.set.Policies {
-		c, matches, err := p.Charge(context.Background(), r)
+		c, matches, err := p.Check(context.Background(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if matches {
-			charges = append(charges, c)
+			checks = append(checks, c)
 		}
 	}
-	if charges == nil {
+	if checks == nil {
 		t.Fatalf("no policy matches %+v", r)
 	}
-	return charges
+	return checks
 }
 
-func (m *peerModel) judge(t *testing.T, c algorithms.Charge) algorithms.Decision {
+func (m *peerModel) judge(t *testing.T, c algorithms.Check) algorithms.Decision {
 	t.Helper()
 	var o [1][2]algorithms.Observation
-	if err := m.pair.Evaluate(context.Background(), []algorithms.Charge{c}, o[:]); err != nil {
+	if err := m.pair.Evaluate(context.Background(), []algorithms.Check{c}, o[:]); err != nil {
 		t.Fatal(err)
 	}
 	side := o[0][algorithms.Authoritative]
@@ -134,7 +134,7 @@ func (m *peerModel) compare(t *testing.T, d *peerDecision, edge time.Duration) (
 // would reports whether the first policy that matches a request would allow it. It is charged nothing.
 func (m *peerModel) would(t *testing.T, d *peerDecision, later time.Duration) bool {
 	t.Helper()
-	c := m.charges(t, &d.request)[0]
+	c := m.checks(t, &d.request)[0]
 	cost := c.Cost
 	c.Cost, c.At = 0, d.at.Add(later)
 	return m.judge(t, c).Remaining >= cost

@@ -14,8 +14,8 @@ import (
 // partBytes are the bytes of one of the two parts of a record: a name and four doubles.
 const partBytes = 40
 
-// only leaves one side in the charge.
-func only(c algorithms.Charge, r algorithms.Role) algorithms.Charge {
+// only leaves one side in the check.
+func only(c algorithms.Check, r algorithms.Role) algorithms.Check {
 	c.Sides[r.Other()] = algorithms.Side{}
 	c.Enforced = r
 	return c
@@ -25,9 +25,9 @@ func only(c algorithms.Charge, r algorithms.Role) algorithms.Charge {
 func TestRecordOfTwoParts(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
-		both := charge("both", 0, algorithms.FixedWindow{}, algorithms.GCRA{})
-		one := charge("one", 0, algorithms.FixedWindow{})
-		for _, c := range []algorithms.Charge{both, one} {
+		both := check("both", 0, algorithms.FixedWindow{}, algorithms.GCRA{})
+		one := check("one", 0, algorithms.FixedWindow{})
+		for _, c := range []algorithms.Check{both, one} {
 			record := pair.RecordKey("p", c.Key)
 			look := c
 			look.Cost = 0
@@ -44,7 +44,7 @@ func TestRecordOfTwoParts(t *testing.T) {
 		}
 
 		// A side that denies has begun, too.
-		denies := charge("denies", 0, algorithms.FixedWindow{}, algorithms.GCRA{})
+		denies := check("denies", 0, algorithms.FixedWindow{}, algorithms.GCRA{})
 		denies.Sides[1].Limit.Requests, denies.Sides[1].Limit.Burst = 1, 1
 		denies.Cost = 2
 		evaluate(t, pair, denies)
@@ -56,7 +56,7 @@ func TestRecordOfTwoParts(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		_, client := newPair(t, s.addr)
 		pair := pairOn(t, client, "shop")
-		evaluate(t, pair, charge("a key of 17 bytes", -1, algorithms.FixedWindow{}, algorithms.GCRA{}))
+		evaluate(t, pair, check("a key of 17 bytes", -1, algorithms.FixedWindow{}, algorithms.GCRA{}))
 		bytes := client.MemoryUsage(t.Context(), pair.RecordKey("p", "a key of 17 bytes"), 0).Val()
 		if t.Logf("%d bytes", bytes); bytes == 0 || bytes > 184 { // 16 + 24, and classes of 48 for the name and 96 for the record
 			t.Errorf("MEMORY USAGE of a key is %d bytes", bytes)
@@ -71,7 +71,7 @@ func TestBrokenPartStartsAfresh(t *testing.T) {
 		pair, client := newPair(t, addr)
 		for n, number := range []float64{math.NaN(), math.Inf(1), -1, 0.5, 1<<53 + 2, 1e300} {
 			for part, want := range [][2]int64{{9, 6}, {6, 9}} {
-				c := charge(fmt.Sprint(n, " in part ", part), 0, algorithms.FixedWindow{}, algorithms.GCRA{})
+				c := check(fmt.Sprint(n, " in part ", part), 0, algorithms.FixedWindow{}, algorithms.GCRA{})
 				evaluate(t, pair, c, c, c)
 
 				record := []byte(get(t, client, pair.RecordKey("p", c.Key)))
@@ -85,7 +85,7 @@ func TestBrokenPartStartsAfresh(t *testing.T) {
 		}
 
 		for _, length := range []int{0, 1, partBytes - 1, partBytes + 1, 2*partBytes - 1, 2*partBytes + 1, 3 * partBytes} {
-			c := charge(fmt.Sprint(length, " bytes"), 0, algorithms.FixedWindow{}, algorithms.GCRA{})
+			c := check(fmt.Sprint(length, " bytes"), 0, algorithms.FixedWindow{}, algorithms.GCRA{})
 			evaluate(t, pair, c)
 			record := []byte(get(t, client, pair.RecordKey("p", c.Key)))
 			client.Set(t.Context(), pair.RecordKey("p", c.Key), slices.Concat(record, record)[:length], 0)
@@ -100,7 +100,7 @@ func TestBrokenPartStartsAfresh(t *testing.T) {
 func TestFirstPartOfANameCounts(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
-		c := charge("k", 0, algorithms.FixedWindow{}, algorithms.GCRA{})
+		c := check("k", 0, algorithms.FixedWindow{}, algorithms.GCRA{})
 		evaluate(t, pair, c, c, c)
 
 		record := []byte(get(t, client, pair.RecordKey("p", "k")))
@@ -120,8 +120,8 @@ func TestFirstPartOfANameCounts(t *testing.T) {
 func TestLogThatLostEntriesSaysSo(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
-		both := func(key string, at int) algorithms.Charge {
-			c := charge(key, at, algorithms.FixedWindowAnchored{}, algorithms.SlidingWindowLog{})
+		both := func(key string, at int) algorithms.Check {
+			c := check(key, at, algorithms.FixedWindowAnchored{}, algorithms.SlidingWindowLog{})
 			c.Sides[0].Limit.Window = time.Hour
 			return c
 		}
@@ -150,9 +150,9 @@ func TestLogIsCopied(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
 		for _, entries := range []int{1, 1000, 1001} {
-			c := charge(fmt.Sprint(entries), 0, algorithms.SlidingWindowLog{}, algorithms.SlidingWindowLog{})
+			c := check(fmt.Sprint(entries), 0, algorithms.SlidingWindowLog{}, algorithms.SlidingWindowLog{})
 			c.Sides[0].Limit.Requests, c.Sides[1].Limit.Requests = 2000, 2001
-			before := make([]algorithms.Charge, entries)
+			before := make([]algorithms.Check, entries)
 			for i := range before {
 				c.At = c.At.Add(time.Duration(i%2) * time.Microsecond)
 				before[i] = only(c, algorithms.Authoritative)
@@ -180,11 +180,11 @@ func TestLogIsCopied(t *testing.T) {
 	})
 }
 
-// TestRecordLingers holds that a record and its log live longer than their states, as long as the charge says.
+// TestRecordLingers holds that a record and its log live longer than their states, as long as the check says.
 func TestRecordLingers(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
-		c := charge("k", -1, algorithms.SlidingWindowLog{})
+		c := check("k", -1, algorithms.SlidingWindowLog{})
 		c.Linger = 10 * time.Hour
 		evaluate(t, pair, c)
 		for _, key := range []string{pair.RecordKey("p", "k"), pair.LogKey("p", "k", "today")} {
@@ -194,7 +194,7 @@ func TestRecordLingers(t *testing.T) {
 		}
 
 		// A record beside one of another store lives no longer than that.
-		c = charge("deferred", -1, algorithms.GCRA{})
+		c = check("deferred", -1, algorithms.GCRA{})
 		c.At, c.Deferred, c.Linger = time.Now(), true, time.Minute
 		evaluate(t, pair, c)
 		if ttl := client.PTTL(t.Context(), pair.RecordKey("p", "deferred")).Val(); ttl < time.Minute || ttl > 3*time.Minute {

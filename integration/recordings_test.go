@@ -48,7 +48,7 @@ const (
 var recordedStart = time.Date(2026, 1, 1, 23, 59, 30, 0, time.UTC).UnixMicro()
 
 // recordedChecks returns the checks of a block. Blocks have keys of their own, so each can be made alone.
-func recordedChecks(block int) []algorithms.Charge {
+func recordedChecks(block int) []algorithms.Check {
 	rng := rand.New(rand.NewPCG(2026, uint64(block)))
 	windows := []time.Duration{10 * time.Second, 15 * time.Second, time.Minute, 90 * time.Second, time.Hour}
 	draw := func(id string) algorithms.Side {
@@ -63,16 +63,16 @@ func recordedChecks(block int) []algorithms.Charge {
 		return s
 	}
 
-	var policies [4]algorithms.Charge
+	var policies [4]algorithms.Check
 	for i := range policies {
-		policies[i] = algorithms.Charge{
+		policies[i] = algorithms.Check{
 			Policy:   fmt.Sprintf("b%d-p%d", block, i),
 			Sides:    [2]algorithms.Side{draw("a"), draw("b")},
 			Enforced: algorithms.Role(rng.IntN(2)),
 		}
 	}
 
-	checks, at := make([]algorithms.Charge, blockChecks), recordedStart
+	checks, at := make([]algorithms.Check, blockChecks), recordedStart
 	for i := range checks {
 		switch n := rng.IntN(1000); {
 		case n < 20: // a clock that goes back

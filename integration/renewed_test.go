@@ -8,7 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-// renewAfter is how many charges one pair judges before the next one follows it. They use far fewer scripts than the 500 that
+// renewAfter is how many checks one pair judges before the next one follows it. They use far fewer scripts than the 500 that
 // a server keeps.
 const renewAfter = 1000
 
@@ -24,14 +24,14 @@ type renewed struct {
 }
 
 // Evaluate implements algorithms.Pair.
-func (r *renewed) Evaluate(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+func (r *renewed) Evaluate(ctx context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
 	r.mu.Lock()
 	if r.pair == nil || r.judged >= renewAfter {
 		r.pair, r.judged = r.make(), 0
 	}
-	r.judged += len(charges)
+	r.judged += len(checks)
 	pair := r.pair
 	r.mu.Unlock()
 
-	return pair.Evaluate(ctx, charges, into)
+	return pair.Evaluate(ctx, checks, into)
 }

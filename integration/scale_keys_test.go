@@ -41,11 +41,11 @@ func ownTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// keysRow is what a charge of both sides costs by the number of keys.
+// keysRow is what a check of both sides costs by the number of keys.
 type keysRow struct {
 	keys                  int
-	memory, memoryBytes   float64 // in this process: CPU ns of a charge, bytes of a key
-	redis, client, stored float64 // CPU us of a charge of the server and of this process, bytes of a key
+	memory, memoryBytes   float64 // in this process: CPU ns of a check, bytes of a key
+	redis, client, stored float64 // CPU us of a check of the server and of this process, bytes of a key
 }
 
 // copyKeys makes copies of a record, so that ten million keys take seconds.
@@ -57,11 +57,11 @@ return 1`
 func measureKeys(t *testing.T, n int) keysRow {
 	t.Helper()
 	r := keysRow{keys: n}
-	charge := []algorithms.Charge{{Policy: "p", Cost: 1, Sides: bothSides()}}
+	check := []algorithms.Check{{Policy: "p", Cost: 1, Sides: bothSides()}}
 	into := make([][2]algorithms.Observation, 1)
 	ask := func(pair algorithms.Pair, key int) {
-		charge[0].Key = fmt.Sprint("client-", key)
-		if err := pair.Evaluate(context.Background(), charge, into); err != nil || into[0][0].Err != nil {
+		check[0].Key = fmt.Sprint("client-", key)
+		if err := pair.Evaluate(context.Background(), check, into); err != nil || into[0][0].Err != nil {
 			t.Fatal(err, into[0][0].Err)
 		}
 	}
@@ -153,7 +153,7 @@ func scaleKeys(t *testing.T) {
 		}
 	}
 	writeBlock(t, "keys", table(lines...))
-	draw(t, "scale-keys.svg", panel{"CPU of a charge of both sides, us", "keys", []curve{inMemory, inRedis, caller}})
+	draw(t, "scale-keys.svg", panel{"CPU of a check of both sides, us", "keys", []curve{inMemory, inRedis, caller}})
 }
 
 // fullLedger fills the 32 days of a policy, with every outcome in each minute, from instances that all see it, and the slots of an hour.

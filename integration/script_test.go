@@ -31,10 +31,10 @@ func limitOf(a algorithms.Algorithm) algorithms.Limit {
 	return l
 }
 
-// charge makes a charge of cost 1, at seconds after noon. at below 0 means the server's
+// charge makes a check of cost 1, at seconds after noon. at below 0 means the server's
 // time.
-func charge(key string, at int, sides ...algorithms.Algorithm) algorithms.Charge {
-	c := algorithms.Charge{Policy: "p", Key: key, Cost: 1}
+func check(key string, at int, sides ...algorithms.Algorithm) algorithms.Check {
+	c := algorithms.Check{Policy: "p", Key: key, Cost: 1}
 	if at >= 0 {
 		c.At = time.Date(2026, 1, 2, 12, 0, at, 0, time.UTC)
 	}
@@ -44,10 +44,10 @@ func charge(key string, at int, sides ...algorithms.Algorithm) algorithms.Charge
 	return c
 }
 
-func evaluate(t testing.TB, pair algorithms.Pair, charges ...algorithms.Charge) [][2]algorithms.Observation {
+func evaluate(t testing.TB, pair algorithms.Pair, checks ...algorithms.Check) [][2]algorithms.Observation {
 	t.Helper()
-	into := make([][2]algorithms.Observation, len(charges))
-	if err := pair.Evaluate(context.Background(), charges, into); err != nil {
+	into := make([][2]algorithms.Observation, len(checks))
+	if err := pair.Evaluate(context.Background(), checks, into); err != nil {
 		t.Fatal(err)
 	}
 	return into
@@ -69,8 +69,8 @@ func TestCandidateChangesNothingOfTheAuthoritative(t *testing.T) {
 		pair, client := newPair(t, addr)
 		for _, a := range algorithms.All {
 			for step := range 5 * len(algorithms.All) {
-				alone := charge("alone "+a.Name(), step*3, a)
-				beside := charge("beside "+a.Name(), step*3, a)
+				alone := check("alone "+a.Name(), step*3, a)
+				beside := check("beside "+a.Name(), step*3, a)
 				if candidate := algorithms.All[step/5%len(algorithms.All)]; step%10 < 7 {
 					id := fmt.Sprint("c", step/5)
 					beside.Sides[1] = algorithms.Side{ID: id, Algorithm: candidate, Limit: limitOf(candidate)}
@@ -100,7 +100,7 @@ func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
 			{algorithms.GCRA{}, algorithms.SlidingWindowLog{}},
 		} {
 			key := fmt.Sprint("key ", r)
-			c := charge(key, 0, sides[0], sides[1])
+			c := check(key, 0, sides[0], sides[1])
 			if err := client.Set(context.Background(), pair.LogKey("p", key, c.Sides[r].ID), "no set", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
 		}
 
 		// A record of another type belongs to someone else: both sides fail, and it stays.
-		c := charge("record", 0, algorithms.GCRA{}, algorithms.FixedWindow{})
+		c := check("record", 0, algorithms.GCRA{}, algorithms.FixedWindow{})
 		record := pair.RecordKey("p", "record")
 		if err := client.RPush(context.Background(), record, "not ours").Err(); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestRecordsLiveUntilUnused(t *testing.T) {
 		ctx := context.Background()
 
 		for _, a := range algorithms.All {
-			c := charge(a.Name(), -1, a, algorithms.SlidingWindowLog{})
+			c := check(a.Name(), -1, a, algorithms.SlidingWindowLog{})
 			o := evaluate(t, pair, c)[0]
 			reset := max(o[0].Decision.ResetAfter, o[1].Decision.ResetAfter)
 
@@ -151,7 +151,7 @@ func TestRecordsLiveUntilUnused(t *testing.T) {
 				t.Errorf("%s: the log lives %s, want %s and at most a second more", a.Name(), logTTL, want)
 			}
 
-			injected := charge("injected "+a.Name(), 0, a)
+			injected := check("injected "+a.Name(), 0, a)
 			evaluate(t, pair, injected)
 			if ttl := client.PTTL(ctx, pair.RecordKey("p", injected.Key)).Val(); ttl < 59*time.Minute {
 				t.Errorf("%s: a record of an injected instant lives %s, want an hour", a.Name(), ttl)
@@ -165,7 +165,7 @@ func TestRecordsLiveUntilUnused(t *testing.T) {
 func TestSideLeftOutKeepsItsTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
-		both := charge("k", -1, algorithms.GCRA{}, algorithms.FixedWindowAnchored{})
+		both := check("k", -1, algorithms.GCRA{}, algorithms.FixedWindowAnchored{})
 		both.Sides[1].Limit.Window = time.Hour
 		evaluate(t, pair, both)
 
@@ -197,13 +197,13 @@ func TestLogThatLostEntries(t *testing.T) {
 		ctx := context.Background()
 
 		for at := range 6 {
-			evaluate(t, pair, charge("k", at, algorithms.SlidingWindowLog{}))
+			evaluate(t, pair, check("k", at, algorithms.SlidingWindowLog{}))
 		}
 
 		if err := client.ZPopMin(ctx, pair.LogKey("p", "k", "today"), 2).Err(); err != nil {
 			t.Fatal(err)
 		}
-		o := evaluate(t, pair, charge("k", 6, algorithms.SlidingWindowLog{}))[0][0]
+		o := evaluate(t, pair, check("k", 6, algorithms.SlidingWindowLog{}))[0][0]
 		if o.Err != nil || o.Decision.Remaining != 5 {
 			t.Errorf("4 of 6 entries are left and one is added: %+v, want 5 remaining", o)
 		}
@@ -213,7 +213,7 @@ func TestLogThatLostEntries(t *testing.T) {
 		}
 
 		for at, want := range []int64{9, 8} {
-			o := evaluate(t, pair, charge("k", 7+at, algorithms.SlidingWindowLog{}))[0][0]
+			o := evaluate(t, pair, check("k", 7+at, algorithms.SlidingWindowLog{}))[0][0]
 			if o.Err != nil || o.Decision.Remaining != want {
 				t.Errorf("without its record: %+v, want %d remaining", o, want)
 			}
@@ -230,7 +230,7 @@ func TestServerTimeIsReadOnce(t *testing.T) {
 		pair, client := newPair(t, addr)
 
 		before := client.Time(context.Background()).Val()
-		o := evaluate(t, pair, charge("k", -1, algorithms.GCRA{}, algorithms.SlidingWindowLog{}))[0]
+		o := evaluate(t, pair, check("k", -1, algorithms.GCRA{}, algorithms.SlidingWindowLog{}))[0]
 		after := client.Time(context.Background()).Val()
 
 		if o[0].At != o[1].At || o[0].At.Before(before.Truncate(time.Microsecond)) || o[0].At.After(after) {
@@ -256,7 +256,7 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 		for caller := range 4 {
 			callers.Go(func() {
 				for i := range 100 {
-					chargeNewKeys(t, pair, fmt.Sprintf("%d/%d", caller, i), i)
+					checkNewKeys(t, pair, fmt.Sprintf("%d/%d", caller, i), i)
 				}
 			})
 		}
@@ -267,13 +267,13 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 	})
 }
 
-// chargeNewKeys charges one to three new keys in one call, by algorithms that depend on
+// checkNewKeys charges one to three new keys in one call, by algorithms that depend on
 // i. A script that ran twice, or not at all, shows in what remains.
-func chargeNewKeys(t *testing.T, pair algorithms.Pair, prefix string, i int) {
+func checkNewKeys(t *testing.T, pair algorithms.Pair, prefix string, i int) {
 	all := algorithms.All
-	list := make([]algorithms.Charge, 1+i%3)
+	list := make([]algorithms.Check, 1+i%3)
 	for j := range list {
-		list[j] = charge(fmt.Sprint(prefix, "/", j), 0, all[i%len(all)], all[(i+j+1)%len(all)])
+		list[j] = check(fmt.Sprint(prefix, "/", j), 0, all[i%len(all)], all[(i+j+1)%len(all)])
 	}
 
 	for _, o := range evaluate(t, pair, list...) {
@@ -300,7 +300,7 @@ func TestSecretKeys(t *testing.T) {
 			t.Errorf("key %q shows the client, which the secret should hide", record)
 		}
 
-		evaluate(t, pair, charge("alice@example.com", -1, algorithms.GCRA{}))
+		evaluate(t, pair, check("alice@example.com", -1, algorithms.GCRA{}))
 		if get(t, client, record) == "" {
 			t.Errorf("no record at %q", record)
 		}

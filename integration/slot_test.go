@@ -91,7 +91,7 @@ func TestSlotThatMoves(t *testing.T) {
 		left, behind := int64(10), 0
 		spend := func(when string) {
 			for range 2 {
-				o := evaluate(t, pair, charge(key, -1, sides...))[0]
+				o := evaluate(t, pair, check(key, -1, sides...))[0]
 				if left--; o[0].Status != algorithms.Judged || o[0].Decision.Remaining != left {
 					t.Errorf("%s, %s: %+v, want %d remaining", key, when, o[0], left)
 				}

@@ -270,16 +270,16 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	charge := algorithms.Charge{Policy: "p", Key: "k", Cost: 1}
+	check := algorithms.Check{Policy: "p", Key: "k", Cost: 1}
 	limit := algorithms.Limit{Requests: 10, Window: time.Hour}
 	for role, a := range []algorithms.Algorithm{algorithms.GCRA{}, algorithms.SlidingWindowLog{}} {
-		charge.Sides[role] = algorithms.Side{Algorithm: a, Limit: limit}
+		check.Sides[role] = algorithms.Side{Algorithm: a, Limit: limit}
 	}
 
 	ask := func(key string) [2]algorithms.Observation {
-		charge.Key = key
+		check.Key = key
 		var into [1][2]algorithms.Observation
-		if err := pair.Evaluate(t.Context(), []algorithms.Charge{charge}, into[:]); err != nil {
+		if err := pair.Evaluate(t.Context(), []algorithms.Check{check}, into[:]); err != nil {
 			t.Fatal(err)
 		}
 		return into[0]
@@ -289,11 +289,11 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Fatal(o)
 	}
 
-	charge.Enforced = algorithms.Candidate
+	check.Enforced = algorithms.Candidate
 	if o := ask("enforced log"); o[0].Err != nil || o[1].Err != nil {
 		t.Fatal(o)
 	}
-	charge.Enforced = algorithms.Authoritative
+	check.Enforced = algorithms.Authoritative
 
 	// The script removes the set that an expired record has left behind, which needs no
 	// memory and so would make Redis accept the writes after it.
@@ -311,9 +311,9 @@ func TestRedisOutOfMemory(t *testing.T) {
 	}
 
 	for _, key := range []string{"after", "left over", "enforced log"} {
-		charge.Enforced = algorithms.Authoritative
+		check.Enforced = algorithms.Authoritative
 		if key == "enforced log" {
-			charge.Enforced = algorithms.Candidate
+			check.Enforced = algorithms.Candidate
 		}
 		if o := ask(key); o[algorithms.Authoritative].Err == nil || o[algorithms.Candidate].Err == nil {
 			t.Errorf("%s: a write that Redis has to refuse: %+v", key, o)

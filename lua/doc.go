@@ -1,5 +1,5 @@
 // Package lua is the Redis pair: the algorithms of package algorithms as Lua scripts
-// that answer the same digit for digit, with both sides of a charge in one record, one
+// that answer the same digit for digit, with both sides of a check in one record, one
 // script and one round trip.
 //
 // A record is one string at shadowlimit1:{name:policy:key}; the sliding window log keeps
@@ -14,7 +14,7 @@
 // # Caveats
 //
 // A script that got no answer may have run. It is never sent again, whatever the
-// client's retry options: the charge then has an error, and the budget may or may not
+// client's retry options: the check then has an error, and the budget may or may not
 // have been spent. Only a script that certainly did not run, because the server does not
 // know it, is sent once more, with its text.
 //

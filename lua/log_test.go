@@ -43,11 +43,11 @@ func newLogUnderTest(t *testing.T, server *miniredis.Miniredis) *logUnderTest {
 	}
 }
 
-func (l *logUnderTest) charge(cost int64) algorithms.Decision {
+func (l *logUnderTest) check(cost int64) algorithms.Decision {
 	l.t.Helper()
 	var into [1][2]algorithms.Observation
-	charge := algorithms.Charge{Policy: "p", Key: "k", Cost: cost, At: time.UnixMicro(l.now), Sides: [2]algorithms.Side{l.side}}
-	if err := l.pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]); err != nil {
+	check := algorithms.Check{Policy: "p", Key: "k", Cost: cost, At: time.UnixMicro(l.now), Sides: [2]algorithms.Side{l.side}}
+	if err := l.pair.Evaluate(context.Background(), []algorithms.Check{check}, into[:]); err != nil {
 		l.t.Fatal(err)
 	}
 	if into[0][0].Err != nil {
@@ -71,7 +71,7 @@ func TestLongLogsAgreeWithOracle(t *testing.T) {
 			l.side.Limit.Window = time.Duration(1+rng.IntN(3)) * time.Second
 		}
 
-		if got, want := l.charge(cost), oracle.Step(l.side.Limit, cost, l.now); got != want {
+		if got, want := l.check(cost), oracle.Step(l.side.Limit, cost, l.now); got != want {
 			t.Fatalf("step %d, cost %d at %d\n  want %+v\n  got  %+v", step, cost, l.now, want, got)
 		}
 	}
@@ -121,7 +121,7 @@ func TestSeqsOfALogBeginAgain(t *testing.T) {
 			cost = twice[step]
 			l.now = 1_700_000_000_000_000 + min(int64(step), 1)*l.side.Limit.Window.Microseconds()
 		}
-		if got, want := l.charge(cost), oracle.Step(l.side.Limit, cost, l.now); got != want {
+		if got, want := l.check(cost), oracle.Step(l.side.Limit, cost, l.now); got != want {
 			t.Fatalf("step %d, cost %d at %d\n  want %+v\n  got  %+v", step, cost, l.now, want, got)
 		}
 	}
@@ -141,10 +141,10 @@ func TestEntriesOfOneInstantStayInOrder(t *testing.T) {
 		for entry := range l.side.Limit.Requests {
 			l.now = start + min(entry/int64(first), 2)
 			oracle.Step(l.side.Limit, 1, l.now)
-			l.charge(1)
+			l.check(1)
 		}
 		for cost := range l.side.Limit.Requests {
-			if got, want := l.charge(cost), oracle.Step(l.side.Limit, cost, l.now); got != want {
+			if got, want := l.check(cost), oracle.Step(l.side.Limit, cost, l.now); got != want {
 				t.Fatalf("%d entries at the first instant, cost %d\n  want %+v\n  got  %+v", first, cost, want, got)
 			}
 		}
@@ -161,7 +161,7 @@ func TestVisitsOfALogAreBounded(t *testing.T) {
 
 	for range 950 {
 		l.now += 250
-		l.charge(1)
+		l.check(1)
 	}
 	entries := 0
 	redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
@@ -172,7 +172,7 @@ func TestVisitsOfALogAreBounded(t *testing.T) {
 	visit := func(name string, cost int64) {
 		t.Helper()
 		entries = 0
-		l.charge(cost)
+		l.check(cost)
 		t.Logf("%s: %d entries", name, entries)
 		if entries > most {
 			t.Errorf("%s reads or removes %d entries, want at most %d", name, entries, most)
@@ -185,17 +185,17 @@ func TestVisitsOfALogAreBounded(t *testing.T) {
 	}
 	visit("a denial of what is never admitted", 2000)
 	l.now += 600_000
-	visit("a charge", 1)
+	visit("a check", 1)
 	l.now += 500_000
 	visit("a peek when nearly all has left", 0)
 	visit("a denial when nearly all has left", 1000)
 	for range 5 {
-		visit("a charge when nearly all has left", 1)
+		visit("a check when nearly all has left", 1)
 		visit("a peek when something is still to be removed", 0)
 	}
 
 	redis.Del(l.pair.RecordKey("p", "k"))
-	visit("a charge that finds a log without its record", 1)
+	visit("a check that finds a log without its record", 1)
 }
 
 // entriesOf returns how many entries a command of a script can read or remove.
@@ -225,12 +225,12 @@ func TestLogIsEmptiedStepByStep(t *testing.T) {
 	redis := miniredis.RunT(t)
 	l := newLogUnderTest(t, redis)
 	for range 300 {
-		l.charge(1)
+		l.check(1)
 	}
 
 	l.now += 1_500_000
 	for range 12 {
-		l.charge(1)
+		l.check(1)
 	}
 	if members, _ := redis.ZMembers(l.pair.LogKey("p", "k", l.side.Name())); len(members) != 12 {
 		t.Errorf("%d entries are left of 300 that have left the window and 12 that have not", len(members))

@@ -58,7 +58,7 @@ func migrating(all []*call) (left []*call) {
 
 // reduce makes a call one of its enforced side alone.
 func (p *Pair) reduce(c *call) {
-	alone := *c.charge
+	alone := *c.check
 	alone.Sides[alone.Enforced.Other()] = algorithms.Side{}
 
 	// The call had both sides, so the one alone has no error to be prepared.

@@ -98,9 +98,9 @@ func TestMigratingSlot(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			// The other charge of the pipeline is not sent twice.
-			c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: tt.sides, Enforced: tt.enforced}
-			beside := algorithms.Charge{Policy: "p", Key: "beside", Cost: 1, Sides: [2]algorithms.Side{window}}
+			// The other check of the pipeline is not sent twice.
+			c := algorithms.Check{Policy: "p", Key: "k", Cost: 1, Sides: tt.sides, Enforced: tt.enforced}
+			beside := algorithms.Check{Policy: "p", Key: "beside", Cost: 1, Sides: [2]algorithms.Side{window}}
 			evaluate(t, pair, beside)
 			slot := &migratingSlot{left: tt.times}
 			client.AddHook(slot)
@@ -113,7 +113,7 @@ func TestMigratingSlot(t *testing.T) {
 				t.Errorf("the other side is %s, want %s", got, tt.otherSide)
 			}
 			if got := o[1][0].Decision.Remaining; got != 3 || slot.sent != 1+tt.sent {
-				t.Errorf("the charge beside it has %d remaining, want 3; %d scripts were sent, want %d", got, slot.sent, 1+tt.sent)
+				t.Errorf("the check beside it has %d remaining, want 3; %d scripts were sent, want %d", got, slot.sent, 1+tt.sent)
 			}
 
 			var failed *lua.StoreError

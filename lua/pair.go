@@ -29,8 +29,8 @@ type Config struct {
 // Pair judges charges in Redis. It is safe for concurrent use, starts no goroutine, and
 // does not close the client.
 //
-// A charge is judged at its At or, if that is zero, at the server's time, which all
-// instances share. Charges of one Evaluate travel in one pipeline, in a cluster in one
+// A check is judged at its At or, if that is zero, at the server's time, which all
+// instances share. Checks of one Evaluate travel in one pipeline, in a cluster in one
 // per node.
 type Pair struct {
 	rdb     redis.UniversalClient
@@ -57,7 +57,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Pair, error) {
 	return &Pair{rdb: rdb, name: cfg.Name, secret: cfg.Secret}, nil
 }
 
-// Errors of a charge that Redis could not judge.
+// Errors of a check that Redis could not judge.
 var (
 	// ErrAlgorithm is returned for a side whose algorithm has no script.
 	ErrAlgorithm = errors.New("lua: the algorithm has no script")
@@ -71,31 +71,31 @@ var (
 var errInto = errors.New("lua: evaluate: into or records is shorter than charges")
 
 // Evaluate implements algorithms.Pair.
-func (p *Pair) Evaluate(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
-	return p.EvaluateRecords(ctx, charges, nil, into)
+func (p *Pair) Evaluate(ctx context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
+	return p.EvaluateRecords(ctx, checks, nil, into)
 }
 
-// EvaluateRecords is Evaluate for a caller that has already made the RecordKey of each charge, as to find its node in
-// a cluster: with a secret, a key takes longer than the rest of a charge's preparation. A nil records has the pair
+// EvaluateRecords is Evaluate for a caller that has already made the RecordKey of each check, as to find its node in
+// a cluster: with a secret, a key takes longer than the rest of a check's preparation. A nil records has the pair
 // make the keys.
 func (p *Pair) EvaluateRecords(
-	ctx context.Context, charges []algorithms.Charge, records []string, into [][2]algorithms.Observation,
+	ctx context.Context, checks []algorithms.Check, records []string, into [][2]algorithms.Observation,
 ) error {
-	if len(into) < len(charges) || records != nil && len(records) < len(charges) {
+	if len(into) < len(checks) || records != nil && len(records) < len(checks) {
 		return errInto
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 
-	// A charge without a side for Redis has its answer from prepare, and no call.
-	calls := make([]call, 0, len(charges))
-	for i := range charges {
+	// A check without a side for Redis has its answer from prepare, and no call.
+	calls := make([]call, 0, len(checks))
+	for i := range checks {
 		record := ""
 		if records != nil {
 			record = records[i]
 		}
-		if c, ok := p.prepare(&charges[i], record, &into[i]); ok {
+		if c, ok := p.prepare(&checks[i], record, &into[i]); ok {
 			calls = append(calls, c)
 		}
 	}
@@ -110,7 +110,7 @@ func (p *Pair) EvaluateRecords(
 	return nil
 }
 
-// call is one charge on its way: its script, the sides that it judges, in the
+// call is one check on its way: its script, the sides that it judges, in the
 // script's order, and where their answers go.
 type call struct {
 	script     *script
@@ -118,7 +118,7 @@ type call struct {
 	roles      [2]algorithms.Role
 	sides      int      // how many of the roles there are
 	capacities [2]int64 // by role; the script does not send them back
-	charge     *algorithms.Charge
+	check      *algorithms.Check
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
 	reduced    bool // to the enforced side; see submitMigrating
@@ -130,9 +130,9 @@ func (c *call) order() []algorithms.Role { return c.roles[:c.sides] }
 // prepare writes the observations that need no Redis and reports whether a side is left
 // that does. Redis would find the same errors, but a round trip later. An empty record
 // has it make the RecordKey.
-func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.Observation) (call, bool) {
-	refused := checkCharge(c)
-	out := call{charge: c, into: into}
+func (p *Pair) prepare(c *algorithms.Check, record string, into *[2]algorithms.Observation) (call, bool) {
+	refused := validCheck(c)
+	out := call{check: c, into: into}
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
 	}
@@ -179,7 +179,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 }
 
 // header appends what pair.lua is told of a check besides its sides.
-func header(b []byte, c *algorithms.Charge) []byte {
+func header(b []byte, c *algorithms.Check) []byte {
 	at, least := int64(serverClock), int64(0)
 	if !c.At.IsZero() {
 		at = c.At.UnixMicro()
@@ -219,8 +219,8 @@ const injectedTTL = int64(time.Hour / time.Millisecond)
 // same, and a double holds it exactly.
 const maxCost = 1 << 53
 
-// checkCharge refuses a charge of which no side can be judged.
-func checkCharge(c *algorithms.Charge) error {
+// validCheck refuses a check of which no side can be judged.
+func validCheck(c *algorithms.Check) error {
 	if strings.ContainsAny(c.Policy, ":{}") {
 		return ErrPolicy
 	}

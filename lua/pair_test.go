@@ -36,17 +36,17 @@ func TestMiniredisAgreesWithOracle(t *testing.T) {
 	limitertest.Differential(t, 1, 4096, limitertest.Backend{Name: "lua on miniredis", Pair: pair})
 }
 
-func evaluate(t testing.TB, pair algorithms.Pair, charges ...algorithms.Charge) [][2]algorithms.Observation {
+func evaluate(t testing.TB, pair algorithms.Pair, checks ...algorithms.Check) [][2]algorithms.Observation {
 	t.Helper()
-	into := make([][2]algorithms.Observation, len(charges))
-	if err := pair.Evaluate(context.Background(), charges, into); err != nil {
+	into := make([][2]algorithms.Observation, len(checks))
+	if err := pair.Evaluate(context.Background(), checks, into); err != nil {
 		t.Fatal(err)
 	}
 	return into
 }
 
-func charge(a algorithms.Algorithm, l algorithms.Limit) algorithms.Charge {
-	return algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: a, Limit: l}}}
+func check(a algorithms.Algorithm, l algorithms.Limit) algorithms.Check {
+	return algorithms.Check{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: a, Limit: l}}}
 }
 
 // TestExpiryChangesNothing lets records expire on a virtual clock of the server's
@@ -80,7 +80,7 @@ func TestExpiryChangesNothing(t *testing.T) {
 					expired++
 				}
 
-				c := charge(a, limit)
+				c := check(a, limit)
 				c.Cost = rng.Int64N(4)
 				o := evaluate(t, pair, c)[0][0]
 				if want := oracle.Step(limit, c.Cost, now.UnixMicro()); o.Err != nil || o.Decision != want || !o.At.Equal(now) {
@@ -99,7 +99,7 @@ func TestScriptsCompose(t *testing.T) {
 	pair := newPair(t, miniredis.RunT(t).Addr())
 	for _, a := range algorithms.All {
 		for _, b := range algorithms.All {
-			c := algorithms.Charge{Policy: "p", Key: a.Name() + b.Name(), Cost: 1, Sides: [2]algorithms.Side{
+			c := algorithms.Check{Policy: "p", Key: a.Name() + b.Name(), Cost: 1, Sides: [2]algorithms.Side{
 				{ID: "a", Algorithm: a, Limit: algorithms.Limit{Requests: 9, Window: time.Second, Burst: burstOf(a)}},
 				{ID: "b", Algorithm: b, Limit: algorithms.Limit{Requests: 9, Window: time.Second, Burst: burstOf(b)}},
 			}}
@@ -147,7 +147,7 @@ func TestStrangeReplies(t *testing.T) {
 			}
 
 			pair := newPair(t, fake.Addr().String())
-			c := charge(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})
+			c := check(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})
 			o := evaluate(t, pair, c)[0][0]
 			if o.Err == nil || o.Decision.Allowed {
 				t.Errorf("%+v, want an error", o)
@@ -162,19 +162,19 @@ func TestEvaluateRefuses(t *testing.T) {
 
 	tests := []struct {
 		name  string
-		alter func(*algorithms.Charge)
+		alter func(*algorithms.Check)
 		want  error
 	}{
-		{"negative cost", func(c *algorithms.Charge) { c.Cost = -1 }, algorithms.ErrCost},
-		{"bad limit", func(c *algorithms.Charge) { c.Sides[0].Limit.Requests = -1 }, algorithms.ErrLimit},
-		{"policy with a colon", func(c *algorithms.Charge) { c.Policy = "a:b" }, lua.ErrPolicy},
-		{"policy with a brace", func(c *algorithms.Charge) { c.Policy = "a}" }, lua.ErrPolicy},
-		{"far instant", func(c *algorithms.Charge) { c.At = time.Unix(1<<40, 0) }, algorithms.ErrInstant},
-		{"same id", func(c *algorithms.Charge) { c.Sides[1] = c.Sides[0] }, algorithms.ErrSameID},
-		{"foreign algorithm", func(c *algorithms.Charge) { c.Sides[0].Algorithm = foreign{} }, lua.ErrAlgorithm},
+		{"negative cost", func(c *algorithms.Check) { c.Cost = -1 }, algorithms.ErrCost},
+		{"bad limit", func(c *algorithms.Check) { c.Sides[0].Limit.Requests = -1 }, algorithms.ErrLimit},
+		{"policy with a colon", func(c *algorithms.Check) { c.Policy = "a:b" }, lua.ErrPolicy},
+		{"policy with a brace", func(c *algorithms.Check) { c.Policy = "a}" }, lua.ErrPolicy},
+		{"far instant", func(c *algorithms.Check) { c.At = time.Unix(1<<40, 0) }, algorithms.ErrInstant},
+		{"same id", func(c *algorithms.Check) { c.Sides[1] = c.Sides[0] }, algorithms.ErrSameID},
+		{"foreign algorithm", func(c *algorithms.Check) { c.Sides[0].Algorithm = foreign{} }, lua.ErrAlgorithm},
 	}
 	for _, tt := range tests {
-		c := charge(algorithms.GCRA{}, good)
+		c := check(algorithms.GCRA{}, good)
 		tt.alter(&c)
 
 		if o := evaluate(t, pair, c)[0][0]; o.Status != algorithms.Failed || !errors.Is(o.Err, tt.want) {
@@ -185,7 +185,7 @@ func TestEvaluateRefuses(t *testing.T) {
 
 func TestEvaluateWithoutASide(t *testing.T) {
 	pair := newPair(t, miniredis.RunT(t).Addr())
-	c := charge(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})
+	c := check(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})
 	c.Sides[0] = algorithms.Side{}
 
 	if o := evaluate(t, pair, c)[0][0]; o.Status != algorithms.Absent {
@@ -198,18 +198,18 @@ func TestEvaluateWithoutASide(t *testing.T) {
 func TestEvaluateRecords(t *testing.T) {
 	server := miniredis.RunT(t)
 	pair := newPair(t, server.Addr())
-	charges := []algorithms.Charge{charge(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})}
+	checks := []algorithms.Check{check(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})}
 	into := make([][2]algorithms.Observation, 2)
 
-	if err := pair.EvaluateRecords(context.Background(), charges, []string{"known"}, into); err != nil || into[0][0].Err != nil {
+	if err := pair.EvaluateRecords(context.Background(), checks, []string{"known"}, into); err != nil || into[0][0].Err != nil {
 		t.Fatal(err, into[0][0].Err)
 	}
 	if keys := server.Keys(); len(keys) != 1 || keys[0] != "known" {
 		t.Errorf("the keys are %q, want the one that was given", keys)
 	}
 
-	if err := pair.EvaluateRecords(context.Background(), append(charges, charges...), []string{"known"}, into); err == nil {
-		t.Error("one key for two charges was taken")
+	if err := pair.EvaluateRecords(context.Background(), append(checks, checks...), []string{"known"}, into); err == nil {
+		t.Error("one key for two checks was taken")
 	}
 }
 

@@ -27,7 +27,7 @@ func (p *Pair) run(ctx context.Context, calls []call) {
 // submit sends the calls by the hash of their script, or with its text if no server is known
 // to have it. A server that does not know a script has not run it, so that call is sent
 // once more with the text: after a SCRIPT FLUSH, a restart, or on another node of a
-// cluster. Only then may charges of one key change their order.
+// cluster. Only then may checks of one key change their order.
 func (p *Pair) submit(ctx context.Context, all []*call) {
 	// The hash is 40 bytes and the text some 25,000: it is sent until one server has run it.
 	for _, c := range all {

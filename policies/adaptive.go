@@ -12,7 +12,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 )
 
-// adaptation is how a side's limit follows the service, with its limit at each level: a charge reads one of them.
+// adaptation is how a side's limit follows the service, with its limit at each level: a check reads one of them.
 type adaptation struct {
 	rule   adaptive.Rule
 	limits [adaptive.Full + 1]algorithms.Limit

@@ -40,7 +40,7 @@ func BenchmarkPolicy(b *testing.B) {
 	for b.Loop() {
 		r.Reset()
 		r.Method, r.Route, r.Path, r.Headers = "POST", "/v1/orders", "/v1/orders", h
-		if c, ok, err := p.Charge(b.Context(), &r); !ok || err != nil || c.Key != "acme" {
+		if c, ok, err := p.Check(b.Context(), &r); !ok || err != nil || c.Key != "acme" {
 			b.Fatal(c, ok, err)
 		}
 	}
@@ -124,7 +124,7 @@ func BenchmarkManyPolicies(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, p := range set.Policies {
-					p.Charge(b.Context(), r)
+					p.Check(b.Context(), r)
 				}
 			}
 		})

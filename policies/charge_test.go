@@ -13,7 +13,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-func TestChargesOfRequests(t *testing.T) {
+func TestChecksOfRequests(t *testing.T) {
 	tests := []struct {
 		name                 string
 		method, route, path  string
@@ -36,7 +36,7 @@ func TestChargesOfRequests(t *testing.T) {
 		r.Method, r.Route, r.Path = tt.method, tt.route, tt.path
 		r.Headers = http.Header{"X-Tenant": tt.tenant}
 
-		c, matches, err := p.Charge(t.Context(), &r)
+		c, matches, err := p.Check(t.Context(), &r)
 		if err != nil || matches != (tt.wantKey != "") {
 			t.Errorf("%s: matches %v, error %v", tt.name, matches, err)
 			continue
@@ -92,7 +92,7 @@ func TestEveryRequestFieldIsThere(t *testing.T) {
 			Time: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC),
 		}
 
-		c, matches, err := loadPolicy(t, onePolicy(`key: "`+expression+`"`)).Charge(t.Context(), &r)
+		c, matches, err := loadPolicy(t, onePolicy(`key: "`+expression+`"`)).Check(t.Context(), &r)
 		if c.Key != want || matches != (want != "") || (err == nil) != matches {
 			t.Errorf("%s: key %q, error %v, want %q", expression, c.Key, err, want)
 		}
@@ -118,16 +118,16 @@ func TestCallersSayTheCost(t *testing.T) {
 		{"key: request.domain\n    cost: 10 * request.cost", nil, 10},
 	} {
 		r := policies.Request{Domain: "edge", Cost: tt.said}
-		c, _, err := loadPolicy(t, onePolicy(tt.fields)).Charge(t.Context(), &r)
+		c, _, err := loadPolicy(t, onePolicy(tt.fields)).Check(t.Context(), &r)
 		if (err != nil) != (tt.want < 0) || err == nil && c.Cost != tt.want {
 			t.Errorf("%q with %v: cost %d, error %v, want %d", tt.fields, tt.said, c.Cost, err, tt.want)
 		}
 	}
 }
 
-func TestExpressionsThatFailChargeNothing(t *testing.T) {
+func TestExpressionsThatFailCheckNothing(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.headers['x-tenant']"))
-	if c, matches, err := p.Charge(t.Context(), &policies.Request{}); err == nil || matches || c.Key != "" {
+	if c, matches, err := p.Check(t.Context(), &policies.Request{}); err == nil || matches || c.Key != "" {
 		t.Errorf("a header that is absent: %+v, %v, %v, want an error", c, matches, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestWhatCannotBeChargedIsAnError(t *testing.T) {
 
 	for _, tt := range tests {
 		r := &policies.Request{Size: -1, Claims: map[string]any{"roles": []string{"a"}}}
-		c, matches, err := loadPolicy(t, onePolicy(tt.fields)).Charge(t.Context(), r)
+		c, matches, err := loadPolicy(t, onePolicy(tt.fields)).Check(t.Context(), r)
 		if err == nil || matches || c.Sides[0].Present() {
 			t.Errorf("%s: charged %+v, %v, %v, want an error", tt.name, c, matches, err)
 		}
@@ -149,7 +149,7 @@ func TestWhatCannotBeChargedIsAnError(t *testing.T) {
 
 func TestLongKeysAreHashed(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.path"))
-	c, _, err := p.Charge(t.Context(), &policies.Request{Path: strings.Repeat("x", 257)})
+	c, _, err := p.Check(t.Context(), &policies.Request{Path: strings.Repeat("x", 257)})
 	if err != nil || len(c.Key) != 65 || c.Key[0] != '#' {
 		t.Errorf("key %q, error %v, want # and 64 digits", c.Key, err)
 	}
@@ -170,7 +170,7 @@ func TestKeysOfTuplesNeverCollide(t *testing.T) {
 		}
 		key := func(tuple [3]string) string {
 			r := &policies.Request{User: tuple[0], Path: tuple[1], Method: tuple[2]}
-			c, _, err := p.Charge(t.Context(), r)
+			c, _, err := p.Check(t.Context(), r)
 			if err != nil || len(c.Key) > 256 {
 				t.Fatalf("%q: key of %d bytes, %v", tuple, len(c.Key), err)
 			}
@@ -196,13 +196,13 @@ func TestClientsOfOneNetworkAreOne(t *testing.T) {
 		"":                      "",
 		"192.0.2.1, 192.0.2.17": "192.0.2.1, 192.0.2.17",
 	} {
-		if c, _, err := p.Charge(t.Context(), &policies.Request{IP: ip}); err != nil || c.Key != want {
+		if c, _, err := p.Check(t.Context(), &policies.Request{IP: ip}); err != nil || c.Key != want {
 			t.Errorf("%s: key %q, %v, want %q", ip, c.Key, err, want)
 		}
 	}
 
 	wide := loadPolicy(t, onePolicy("key: ipGroup(request.ip, 24, 48)"))
-	if c, _, err := wide.Charge(t.Context(), &policies.Request{IP: "192.0.2.77"}); err != nil || c.Key != "192.0.2.0/24" {
+	if c, _, err := wide.Check(t.Context(), &policies.Request{IP: "192.0.2.77"}); err != nil || c.Key != "192.0.2.0/24" {
 		t.Errorf("key %q, %v", c.Key, err)
 	}
 }
@@ -220,7 +220,7 @@ func TestExtensions(t *testing.T) {
 		"request.claims[?'none'].hasValue()":           "false",
 		"optional.of(request.user).orValue('nothing')": "Ab",
 	} {
-		c, _, err := loadPolicy(t, onePolicy(`key: "`+expression+`"`)).Charge(t.Context(), r)
+		c, _, err := loadPolicy(t, onePolicy(`key: "`+expression+`"`)).Check(t.Context(), r)
 		if err != nil || c.Key != want {
 			t.Errorf("%s: key %q, %v, want %q", expression, c.Key, err, want)
 		}
@@ -242,7 +242,7 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
-func BenchmarkCharge(b *testing.B) {
+func BenchmarkCheck(b *testing.B) {
 	p := loadPolicy(b, checkout(b))
 	h := http.Header{"X-Tenant": {"acme"}}
 
@@ -251,7 +251,7 @@ func BenchmarkCharge(b *testing.B) {
 	for b.Loop() {
 		r.Reset()
 		r.Method, r.Route, r.Path, r.Headers = "POST", "/v1/orders", "/v1/orders", h
-		if _, ok, err := p.Charge(b.Context(), &r); !ok || err != nil {
+		if _, ok, err := p.Check(b.Context(), &r); !ok || err != nil {
 			b.Fatal(ok, err)
 		}
 	}
@@ -286,7 +286,7 @@ func TestLongestDelayIsTheLongest(t *testing.T) {
 		authoritative := loadPolicy(t, side(fields)).Sides[algorithms.Authoritative]
 		limit, _ := authoritative.Constant()
 		if longest, want := longestDelay(t, a, limit), authoritative.LongestDelay(); longest != want {
-			t.Errorf("%s delays a charge of cost 1 by up to %s, and Side.LongestDelay says %s: teach it the formula", fields, longest, want)
+			t.Errorf("%s delays a check of cost 1 by up to %s, and Side.LongestDelay says %s: teach it the formula", fields, longest, want)
 		}
 	}
 	if delaying == 0 {
@@ -298,8 +298,8 @@ func TestLongestDelayIsTheLongest(t *testing.T) {
 func TestLimitOfZeroIsALimit(t *testing.T) {
 	for _, fields := range []string{"algorithm: leaky_bucket, limit: 0, window: 1m", "algorithm: gcra, limit: 0, window: 1m, burst: 5"} {
 		p := loadPolicy(t, side(fields))
-		charge, matches, err := p.Charge(t.Context(), &policies.Request{Method: "GET", Path: "/", IP: "1.2.3.4"})
-		if l := charge.Sides[0].Limit; err != nil || !matches || l.Capacity() != 0 || l.Window != time.Minute {
+		check, matches, err := p.Check(t.Context(), &policies.Request{Method: "GET", Path: "/", IP: "1.2.3.4"})
+		if l := check.Sides[0].Limit; err != nil || !matches || l.Capacity() != 0 || l.Window != time.Minute {
 			t.Errorf("%s: charged with %s, error %v", fields, l, err)
 		}
 		if delay := p.Sides[0].LongestDelay(); delay != 0 {

@@ -3,7 +3,7 @@
 // which limits.
 //
 // [Load] is strict: an unknown or duplicate field, a wrong type or a limit that
-// no algorithm can compute is a [Problem] with its place. [Policy.Charge] is the
+// no algorithm can compute is a [Problem] with its place. [Policy.Check] is the
 // charge of a request under one policy.
 //
 // Three types take a file apart: the reader turns YAML nodes into values and notes

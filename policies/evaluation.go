@@ -45,7 +45,7 @@ func variableNamed(name string, variables []*variable) *variable {
 type evaluation struct {
 	request *Request
 	scope   *scope
-	ctx     context.Context   // of the charge under way
+	ctx     context.Context   // of the check under way
 	values  []any             // of the scope's variables, by index; nil: not asked for yet
 	query   *query            // nil: not asked for yet
 	strict  bool              // the policy under way denies where it cannot read

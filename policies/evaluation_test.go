@@ -18,7 +18,7 @@ func TestRequestsKeepTheirMemoryApart(t *testing.T) {
 	one := loadPolicy(t, strings.Replace(file, "%s", "-1", 1))
 	two := loadPolicy(t, strings.Replace(file, "%s", "-2", 1))
 	key := func(p *policies.Policy, r *policies.Request) string {
-		c, _, err := p.Charge(t.Context(), r)
+		c, _, err := p.Check(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestVariablesAreBounded(t *testing.T) {
 	}
 
 	p := loadPolicy(t, text+onePolicy("key: variables.v24"))
-	c, _, err := p.Charge(t.Context(), &policies.Request{Path: "/long"})
+	c, _, err := p.Check(t.Context(), &policies.Request{Path: "/long"})
 	if err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("a key of %d bytes, error %v", len(c.Key), err)
 	}
@@ -73,13 +73,13 @@ func TestDearExpressionsAreRefused(t *testing.T) {
 	// Claims have no size that is known beforehand: the bound is one of each evaluation.
 	p := loadPolicy(t, onePolicy(`when: "request.claims.list.all(a, a >= 0)"`+"\n    key: request.ip"))
 	long := map[string]any{"list": make([]int, 10_000)}
-	_, _, err = p.Charge(t.Context(), &policies.Request{Claims: long})
+	_, _, err = p.Check(t.Context(), &policies.Request{Claims: long})
 	if err == nil || !strings.Contains(err.Error(), "cost limit") {
 		t.Errorf("a loop over a claim: %v", err)
 	}
 }
 
-// A loop over claims ends with the deadline of the charge, if not by its cost before. A
+// A loop over claims ends with the deadline of the check, if not by its cost before. A
 // client that disconnects is no failure of an expression.
 func TestLoopsHeedTheDeadline(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.user\n    cost: 'request.claims.list.all(x, x >= 0) ? 1 : 2'"))
@@ -92,14 +92,14 @@ func TestLoopsHeedTheDeadline(t *testing.T) {
 	for name, ctx := range map[string]context.Context{
 		"without a deadline": t.Context(), "before the deadline": later, "without the client": disconnected,
 	} {
-		if c, _, err := p.Charge(ctx, r); err != nil || c.Cost != 1 {
+		if c, _, err := p.Check(ctx, r); err != nil || c.Cost != 1 {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
 
 	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	if _, _, err := p.Charge(past, r); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := p.Check(past, r); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after the deadline: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestHostsAreNormalised(t *testing.T) {
 		filtered := loadPolicy(t, onePolicy("key: request.host\n    when: request.host == '"+want+"'"))
 		plain := loadPolicy(t, onePolicy("key: request.host\n    when: \"(request.host == '"+want+"') ? true : false\""))
 		for _, p := range []*policies.Policy{filtered, plain} {
-			if c, charged, err := p.Charge(t.Context(), r); err != nil || !charged || c.Key != want {
+			if c, charged, err := p.Check(t.Context(), r); err != nil || !charged || c.Key != want {
 				t.Errorf("%q: charged %v with key %q (%v), want key %q", host, charged, c.Key, err, want)
 			}
 			r.Reset()
@@ -130,7 +130,7 @@ func TestHostsAreNormalised(t *testing.T) {
 func TestUsualHostsCostNothing(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.user\n    when: request.host == 'other.example.com'"))
 	r := &policies.Request{Host: "api.example.com:443", User: "u"}
-	if n := testing.AllocsPerRun(100, func() { _, _, _ = p.Charge(t.Context(), r) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = p.Check(t.Context(), r) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -17,13 +17,13 @@ import (
 // Explanation is what one request would be charged, and why not more. Its JSON
 // form is the command line's contract.
 type Explanation struct {
-	// Charges and Skipped have each policy once, in the order of the file.
-	Charges []ExplainedCharge `json:"charges"`
-	Skipped []Skipped         `json:"skipped"`
+	// Checks and Skipped have each policy once, in the order of the file.
+	Checks  []ExplainedCheck `json:"charges"`
+	Skipped []Skipped        `json:"skipped"`
 }
 
-// ExplainedCharge is the charge of one policy.
-type ExplainedCharge struct {
+// ExplainedCheck is the check of one policy.
+type ExplainedCheck struct {
 	// Policy is its name in the file.
 	Policy string `json:"policy"`
 	// Key is in clear, or a hash if it is too long to be stored as it is.
@@ -84,11 +84,11 @@ type Skipped struct {
 // bound of its own, and a person waits for the answer. It asks no limiter and changes no
 // state, so it does not say whether the request would be allowed.
 func (s *Set) Explain(r *Request) Explanation {
-	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}} // no null in JSON
+	e := Explanation{Checks: []ExplainedCheck{}, Skipped: []Skipped{}} // no null in JSON
 
 	for _, p := range s.Policies {
 		// A policy that is skipped is listed with its reason: it is mostly what the author is looking for.
-		c, matches, err := p.Charge(context.Background(), r)
+		c, matches, err := p.Check(context.Background(), r)
 		switch {
 		case err != nil:
 			reason := strings.TrimPrefix(err.Error(), "policies: ")
@@ -99,16 +99,16 @@ func (s *Set) Explain(r *Request) Explanation {
 		case !matches:
 			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
 		default:
-			e.Charges = append(e.Charges, p.explain(&c, r))
+			e.Checks = append(e.Checks, p.explain(&c, r))
 		}
 	}
 	return e
 }
 
-func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
+func (p *Policy) explain(c *algorithms.Check, r *Request) ExplainedCheck {
 	w := p.evaluation(context.Background(), r)
 
-	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), Labels: p.Labels, OnStoreFailure: p.OnStoreFailure}
+	e := ExplainedCheck{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), Labels: p.Labels, OnStoreFailure: p.OnStoreFailure}
 	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)
@@ -117,7 +117,7 @@ func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 	return e
 }
 
-// explain describes the side with the limit that it was charged with. A charge does
+// explain describes the side with the limit that it was charged with. A check does
 // not carry the reason of a missing limit, so the limit is computed again.
 func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst, PerProcess: s.PerProcess}
@@ -136,7 +136,7 @@ func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 		e.Sync = algorithms.FormatWindow(s.Sync)
 	}
 
-	// An expression that fails has left the side out of the charge, and the author wants to know why.
+	// An expression that fails has left the side out of the check, and the author wants to know why.
 	if _, err := s.limitOf(w); err != nil {
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
@@ -202,7 +202,7 @@ func (p *Part) Holds(ctx context.Context, r *Request) bool {
 	return err == nil && v == types.True
 }
 
-// Inputs returns the fields of a request that a charge of the policy reads, such as request.path or
+// Inputs returns the fields of a request that a check of the policy reads, such as request.path or
 // request.headers["x-tenant"], in order.
 func (p *Policy) Inputs() []string { return inputsIn(p.expressions()) }
 

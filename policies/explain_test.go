@@ -8,7 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// A field that is added to an explanation is set by Set.Explain, for some charge, side or skipped policy.
+// A field that is added to an explanation is set by Set.Explain, for some check, side or skipped policy.
 func TestExplainSetsEveryField(t *testing.T) {
 	set := load(t, `
 version: 1
@@ -39,8 +39,8 @@ policies:
 
 	// A side has either a limit or an error, so both sides together have every field.
 	found := []any{
-		e.Charges[0], e.Charges[0].Authoritative, *e.Charges[0].Candidate, e.Charges[1].Authoritative, e.Skipped[0],
-		e.Charges[2].Authoritative, e.Charges[3].Authoritative, *e.Charges[1].Candidate,
+		e.Checks[0], e.Checks[0].Authoritative, *e.Checks[0].Candidate, e.Checks[1].Authoritative, e.Skipped[0],
+		e.Checks[2].Authoritative, e.Checks[3].Authoritative, *e.Checks[1].Candidate,
 	}
 	isSet := map[string]bool{}
 	for _, part := range found {
@@ -53,11 +53,11 @@ policies:
 
 	// The limit is the whole one, and the text says what is left of it.
 	const adaptive = "adaptive by latency_p99: 32/64 above 500ms, 16/64 above 2s, every 30s; at least 2 per 1m"
-	if c := e.Charges[1].Candidate; c.Adaptive != adaptive || c.Limit != 8 {
+	if c := e.Checks[1].Candidate; c.Adaptive != adaptive || c.Limit != 8 {
 		t.Errorf("limit %d, %q, want 8, %q", c.Limit, c.Adaptive, adaptive)
 	}
 
-	if sync := e.Charges[2].Authoritative.Sync; sync != "100ms" {
+	if sync := e.Checks[2].Authoritative.Sync; sync != "100ms" {
 		t.Errorf("%q, want 100ms", sync)
 	}
 
@@ -109,7 +109,7 @@ policies:
 			holds := parts[i].Holds(t.Context(), &tt.request)
 			got, all = append(got, holds), all && holds
 		}
-		_, matches, _ := set.Policies[0].Charge(t.Context(), &tt.request)
+		_, matches, _ := set.Policies[0].Check(t.Context(), &tt.request)
 		if fmt.Sprint(got) != tt.want || matches != all {
 			t.Errorf("%+v: %v, and the condition is %t, want %s", tt.request, got, matches, tt.want)
 		}

@@ -46,7 +46,7 @@ func (x *expression) eval(w *evaluation) (ref.Val, error) {
 	return v, nil
 }
 
-// evaluate ends with the deadline of the charge where the expression may take long.
+// evaluate ends with the deadline of the check where the expression may take long.
 func (x *expression) evaluate(w *evaluation) (ref.Val, error) {
 	if !x.endless {
 		v, _, err := x.program.Eval(w)

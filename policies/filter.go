@@ -191,7 +191,7 @@ type selections struct {
 	routes, paths map[string][]int32
 }
 
-// Selection returns the policies that may match a request. Policy.Charge says which of them do.
+// Selection returns the policies that may match a request. Policy.Check says which of them do.
 func (s *Set) Selection(r *Request) (list Selection) {
 	// A file without a condition on routes pays no look-up for them.
 	list.lists[0] = s.selections.always

@@ -28,8 +28,8 @@ func TestFiltersAgreeWithCEL(t *testing.T) {
 		hidden := loadPolicy(t, onePolicy("key: request.user\n    when: \"("+condition+") ? true : false\""))
 
 		for _, r := range requestsToFilter() {
-			_, want, wantErr := hidden.Charge(t.Context(), &r)
-			_, got, gotErr := plain.Charge(t.Context(), &r)
+			_, want, wantErr := hidden.Check(t.Context(), &r)
+			_, got, gotErr := plain.Check(t.Context(), &r)
 
 			// A filter that does not hold hides a failure: "false && failure" is false.
 			if got != want || gotErr != nil && wantErr == nil {

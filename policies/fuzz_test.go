@@ -75,7 +75,7 @@ func FuzzExpression(f *testing.F) {
 				checkPlaces(t, text, err)
 				continue
 			}
-			chargeHostile(t, set, path, header, ip)
+			checkHostile(t, set, path, header, ip)
 		}
 	})
 }
@@ -126,8 +126,8 @@ func checkPlaces(t *testing.T, text string, err error) {
 	}
 }
 
-// chargeHostile charges a request whose fields are what a fuzzer has found.
-func chargeHostile(t *testing.T, set *policies.Set, path, header, ip string) {
+// checkHostile charges a request whose fields are what a fuzzer has found.
+func checkHostile(t *testing.T, set *policies.Set, path, header, ip string) {
 	t.Helper()
 	r := &policies.Request{
 		Method: header, Path: path, Route: path, Host: header, RawQuery: path, IP: ip, User: header, Size: -1,
@@ -138,7 +138,7 @@ func chargeHostile(t *testing.T, set *policies.Set, path, header, ip string) {
 	}
 
 	for _, p := range set.Policies {
-		c, matches, err := p.Charge(t.Context(), r)
+		c, matches, err := p.Check(t.Context(), r)
 		if err == nil && matches && (len(c.Key) > 256 || c.Cost < 0) {
 			t.Errorf("a key of %d bytes at a cost of %d", len(c.Key), c.Cost)
 		}

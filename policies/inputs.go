@@ -14,7 +14,7 @@ import (
 
 // inputs are the fields of a request that an expression reads: request.path, or
 // request.headers["x-tenant"]. Variables are resolved into the fields that they read. They are worked
-// out once, when the file is loaded, and no charge reads them.
+// out once, when the file is loaded, and no check reads them.
 type inputs map[string]bool
 
 // required marks an entry of a map that is read as if it were always there: without
@@ -123,8 +123,8 @@ func (in inputs) sorted() []string {
 	})
 }
 
-// reads reports whether any expression that charges evaluate reads an input. Those of
-// expected differences decide no charge.
+// reads reports whether any expression that checks evaluate reads an input. Those of
+// expected differences decide no check.
 func (s *Set) reads(input string) bool {
 	for _, p := range s.Policies {
 		for _, x := range p.expressions() {
@@ -159,7 +159,7 @@ type HeaderName struct{ Lower, Canonical string }
 // Reading returns what the set reads, which is shared and must not be changed.
 func (s *Set) Reading() *Reading { return s.reading }
 
-// readingOf works out what a set reads. Expected differences count, too: they are evaluated with each charge.
+// readingOf works out what a set reads. Expected differences count, too: they are evaluated with each check.
 func readingOf(s *Set) *Reading {
 	r, fields := &Reading{}, map[string]bool{}
 	// CEL sees names of headers in lower case, so two spellings are one header.

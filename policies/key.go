@@ -21,7 +21,7 @@ import (
 // request.
 const maxKeyElements = 16
 
-// key makes the key of a charge from one expression or several.
+// key makes the key of a check from one expression or several.
 type key []*expression
 
 // The types whose values have one text each. A double has several (1.0 and 1), and a

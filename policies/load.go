@@ -31,7 +31,7 @@ type Set struct {
 	Generation int64
 	// RetryJitter is the share of the wait, a fraction, by which the Retry-After of denials is spread; 0 if the file has none.
 	RetryJitter float64
-	// Policies are in the order of the file, which is the order of their charges.
+	// Policies are in the order of the file, which is the order of their checks.
 	Policies []*Policy
 	// Warnings are problems that did not keep the file from being loaded, in the order of
 	// their places; nil if there are none.

@@ -74,11 +74,11 @@ func TestFirstLimit(t *testing.T) {
 		t.Errorf("%+v, warnings %v", a, set.Warnings)
 	}
 
-	c, matches, err := p.Charge(t.Context(), &policies.Request{IP: "192.0.2.1"})
+	c, matches, err := p.Check(t.Context(), &policies.Request{IP: "192.0.2.1"})
 	if !matches || err != nil || c.Sides[0].Present() || !c.Sides[1].Present() {
 		t.Errorf("%+v %v %v", c, matches, err)
 	}
-	e, err := json.Marshal(set.Explain(&policies.Request{IP: "192.0.2.1"}).Charges[0])
+	e, err := json.Marshal(set.Explain(&policies.Request{IP: "192.0.2.1"}).Checks[0])
 	if err != nil || !strings.Contains(string(e), `"authoritative":{"algorithm":"none"},"candidate":{"algorithm":"gcra","limit":10,`) {
 		t.Errorf("%s %v", e, err)
 	}
@@ -170,7 +170,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		for _, p := range set.Policies {
-			p.Charge(t.Context(), &policies.Request{Path: "/x"})
+			p.Check(t.Context(), &policies.Request{Path: "/x"})
 			p.First(t.Context(), &policies.Request{Path: "/x"})
 		}
 	})

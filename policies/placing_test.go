@@ -37,7 +37,7 @@ func TestFirstKeys(t *testing.T) {
 		}
 
 		// A command knows nothing but the key, and finds the same.
-		c, _, err := p.Charge(t.Context(), r)
+		c, _, err := p.Check(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestFirstDependsOnTheKeyAlone(t *testing.T) {
 			t.Fatalf("%q on %q: first %t, %v, and with another request %t", user, route, want, err, got)
 		}
 
-		c, _, err := p.Charge(t.Context(), &other)
+		c, _, err := p.Check(t.Context(), &other)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestLongKeysAreFirstInClear(t *testing.T) {
 	if got, err := p.First(t.Context(), r); !got || err != nil {
 		t.Errorf("a long key: first %t, %v", got, err)
 	}
-	c, _, _ := p.Charge(t.Context(), r)
+	c, _, _ := p.Check(t.Context(), r)
 	if _, err := p.FirstKey(c.Key); err == nil || !strings.Contains(err.Error(), "its parts are not known") {
 		t.Errorf("the hash of a long key: %v", err)
 	}

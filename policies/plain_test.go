@@ -26,8 +26,8 @@ func TestPlainKeysAgreeWithCEL(t *testing.T) {
 		hidden := loadPolicy(t, onePolicy(`key: "true ? (`+key+`) : ''"`))
 
 		for _, r := range requestsWithKeys() {
-			want, _, wantErr := hidden.Charge(t.Context(), &r)
-			got, _, gotErr := plain.Charge(t.Context(), &r)
+			want, _, wantErr := hidden.Check(t.Context(), &r)
+			got, _, gotErr := plain.Check(t.Context(), &r)
 			if got.Key != want.Key || (gotErr == nil) != (wantErr == nil) {
 				t.Errorf("%s of %v: %q %v, want %q %v", key, r.Headers, got.Key, gotErr, want.Key, wantErr)
 			}
@@ -84,7 +84,7 @@ func TestSelectionHasEveryMatch(t *testing.T) {
 		asked += len(selected)
 
 		for i, p := range set.Policies {
-			if _, matches, _ := p.Charge(t.Context(), &r); matches && !selected[i] {
+			if _, matches, _ := p.Check(t.Context(), &r); matches && !selected[i] {
 				t.Errorf("%s %s: %s matches and was not selected", r.Method, r.Route, conditions[i])
 			}
 		}

@@ -91,48 +91,48 @@ func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 		return
 	}
 
-	charge := algorithms.Charge{Sides: [2]algorithms.Side{authoritative.Bare(), candidate.Bare()}}
-	if err := charge.CheckSides(); err != nil {
+	check := algorithms.Check{Sides: [2]algorithms.Side{authoritative.Bare(), candidate.Bare()}}
+	if err := check.CheckSides(); err != nil {
 		c.fail(n, "both sides of %s have the id %q, which names a side's state: write id: next into the candidate",
 			p.Name, authoritative.Bare().Name())
 	}
 }
 
-// Charge returns what the request is charged under the policy, and reports whether
+// Check returns what the request is charged under the policy, and reports whether
 // the policy matches at all. The context's deadline, if it has one, ends expressions
 // that loop over claims. Custom sides have no algorithm. The caller sets the instant and
-// the enforced side of the charge, which no expression decides.
+// the enforced side of the check, which no expression decides.
 //
 // On an error nothing is charged, and OnError decides. A candidate whose limit cannot
-// be computed is no error of the charge: it is charged with the zero limit, which
+// be computed is no error of the check: it is charged with the zero limit, which
 // every algorithm refuses, so that its failure counts against the candidate alone.
-func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, matches bool, err error) {
-	matches, err = p.ChargeInto(ctx, r, &c)
+func (p *Policy) Check(ctx context.Context, r *Request) (c algorithms.Check, matches bool, err error) {
+	matches, err = p.CheckInto(ctx, r, &c)
 	return c, matches, err
 }
 
-// ChargeInto is Charge for a charge whose memory is used again. The charge is overwritten if the policy matches, and stays as it
+// CheckInto is Check for a check whose memory is used again. The check is overwritten if the policy matches, and stays as it
 // was if it does not. On an error its content means nothing.
-func (p *Policy) ChargeInto(ctx context.Context, r *Request, c *algorithms.Charge) (matches bool, err error) {
+func (p *Policy) CheckInto(ctx context.Context, r *Request, c *algorithms.Check) (matches bool, err error) {
 	w := p.evaluation(ctx, r)
 	if matches, err = p.matches(w); err != nil || !matches {
 		return false, err
 	}
 
-	*c = algorithms.Charge{Policy: p.Name}
+	*c = algorithms.Check{Policy: p.Name}
 	if c.Key, err = p.key.value(w); err != nil {
 		return false, err
 	}
 	if c.Cost, err = p.costOf(w); err != nil {
 		return false, err
 	}
-	if err = p.Sides[algorithms.Authoritative].charge(w, &c.Sides[algorithms.Authoritative]); err != nil {
+	if err = p.Sides[algorithms.Authoritative].check(w, &c.Sides[algorithms.Authoritative]); err != nil {
 		return false, err
 	}
 
 	// The error is dropped on purpose: the zero limit makes it the candidate's observation.
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
-		_ = candidate.charge(w, &c.Sides[algorithms.Candidate])
+		_ = candidate.check(w, &c.Sides[algorithms.Candidate])
 	}
 	return true, nil
 }
@@ -182,7 +182,7 @@ func (p *Policy) costOf(w *evaluation) (int64, error) {
 	return cost, err
 }
 
-// expressions returns all that a charge evaluates.
+// expressions returns all that a check evaluates.
 func (p *Policy) expressions() []*expression {
 	var list []*expression
 	add := func(x *expression) {

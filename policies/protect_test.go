@@ -26,8 +26,8 @@ func TestProtectedKeys(t *testing.T) {
 		t.Errorf("%v, want the policy's", got)
 	}
 	told := set.Explain(&policies.Request{User: "a"})
-	if len(told.Charges) != 1 || !told.Charges[0].Protected {
-		t.Errorf("explained %+v, want a protected key", told.Charges)
+	if len(told.Checks) != 1 || !told.Checks[0].Protected {
+		t.Errorf("explained %+v, want a protected key", told.Checks)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestQueryThatCannotBeRead(t *testing.T) {
 		r := &Request{RawQuery: raw}
 		var got []string
 		for _, p := range set.Policies {
-			switch _, matches, err := p.Charge(t.Context(), r); {
+			switch _, matches, err := p.Check(t.Context(), r); {
 			case err != nil:
 				got = append(got, p.Name+"!")
 			case matches:

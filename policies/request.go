@@ -17,7 +17,7 @@ import (
 // Request is what policies see of a request. The caller fills its fields; what
 // evaluation works out on the way is kept beside them, so that several policies
 // work it out once. A Request may be used again after Reset, but not concurrently,
-// and its fields must not change between two charges without a Reset.
+// and its fields must not change between two checks without a Reset.
 type Request struct {
 	// Method, Path and Host are as received; expressions see the host in lower case, without
 	// port, brackets and final dot. Host is not among the headers: Go's server removes it

@@ -90,8 +90,8 @@ func (s *Side) Usual() algorithms.Limit {
 	return limit
 }
 
-// charge writes the side of a charge, or returns the error of its limit.
-func (s *Side) charge(w *evaluation, into *algorithms.Side) (err error) {
+// charge writes the side of a check, or returns the error of its limit.
+func (s *Side) check(w *evaluation, into *algorithms.Side) (err error) {
 	// Most limits are constant, and have been validated when the file was loaded.
 	*into = s.Bare()
 	if s.constant() {
@@ -126,9 +126,9 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 	return l, nil
 }
 
-// LongestDelay returns how long an algorithm that delays holds an admitted charge of cost
+// LongestDelay returns how long an algorithm that delays holds an admitted check of cost
 // 1 at most, (burst-1) * window/limit; 0 for others and where expressions decide. The
-// backlog before an admitted charge is at most burst-1, and each unit of it takes window/limit.
+// backlog before an admitted check is at most burst-1, and each unit of it takes window/limit.
 func (s *Side) LongestDelay() time.Duration {
 	limit, constant := s.Constant()
 	if !constant {

@@ -157,15 +157,15 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 	return s.report, s.set, nil
 }
 
-// test runs one test: a request with its charges, or a sequence with decisions.
+// test runs one test: a request with its checks, or a sequence with decisions.
 func (s *suite) test(n *yaml.Node) {
 	var name string
-	var request, charges, sequence *yaml.Node
+	var request, checks, sequence *yaml.Node
 	before := s.errors()
 	s.mapping(n, "a test", map[string]field{
 		"name":     {read: s.text("name", &name), required: true},
 		"request":  {read: keep(&request)},
-		"charges":  {read: keep(&charges)},
+		"charges":  {read: keep(&checks)},
 		"sequence": {read: keep(&sequence)},
 	})
 
@@ -180,12 +180,12 @@ func (s *suite) test(n *yaml.Node) {
 	// A misspelt field would be told once more, as one that is missing. A test of both kinds would leave open whether the request counts
 	// in the sequence.
 	switch {
-	case s.errors() > before && (charges == nil || request == nil) && sequence == nil:
-	case request != nil && charges != nil && sequence == nil:
-		s.checkCharges(name, request, charges)
-	case sequence != nil && request == nil && charges == nil:
+	case s.errors() > before && (checks == nil || request == nil) && sequence == nil:
+	case request != nil && checks != nil && sequence == nil:
+		s.validChecks(name, request, checks)
+	case sequence != nil && request == nil && checks == nil:
 		s.play(name, sequence)
-	case request != nil && charges == nil && sequence == nil:
+	case request != nil && checks == nil && sequence == nil:
 		s.fail(n, "a test of a request needs its charges, such as charges: [{ policy: NAME }], or charges: [] if no policy matches")
 	default:
 		s.fail(n, "a test has either a request with charges, or a sequence")
@@ -193,10 +193,10 @@ func (s *suite) test(n *yaml.Node) {
 }
 
 // charges returns what the set charges a request, and notes which policies matched. An
-// expression that fails is a failure of the test: no charge could show it.
-func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algorithms.Charge) {
+// expression that fails is a failure of the test: no check could show it.
+func (s *suite) checks(n *yaml.Node, name string, r *Request) (checks []algorithms.Check) {
 	for _, p := range s.set.Policies {
-		c, matches, err := p.Charge(context.Background(), r)
+		c, matches, err := p.Check(context.Background(), r)
 
 		// A policy that does not match is noted, too: a suite that never meets its "when" is told at the end.
 		switch {
@@ -204,25 +204,25 @@ func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algori
 			s.fail(n, "%s: policy %s: %s", name, p.Name, strings.TrimPrefix(err.Error(), "policies: "))
 		case matches:
 			s.cover[p.Name].Matched = true
-			charges = append(charges, c)
+			checks = append(checks, c)
 		default:
 			s.cover[p.Name].Passed = true
 		}
 	}
-	return charges
+	return checks
 }
 
-// checkCharges compares the charges of a request with the wanted ones of a test, in the
+// validChecks compares the checks of a request with the wanted ones of a test, in the
 // order of the policies.
-func (s *suite) checkCharges(name string, request, want *yaml.Node) {
+func (s *suite) validChecks(name string, request, want *yaml.Node) {
 	r := s.request(request)
 	if r == nil {
 		return
 	}
 
-	// Without the right number of charges, comparing one by one would blame the wrong
+	// Without the right number of checks, comparing one by one would blame the wrong
 	// policies.
-	got := s.charges(request, name, r)
+	got := s.checks(request, name, r)
 	before := s.errors()
 	items := s.items(want, "charges")
 	// A list that cannot be read, or a policy that the file has not, is told alone: the rest follows from it.
@@ -230,14 +230,14 @@ func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 		return
 	}
 	if len(items) != len(got) {
-		s.fail(want, "%s: the request is charged by %s: list every charge, and no other", name, namesOr("no policy", policiesOf(got)))
+		s.fail(want, "%s: the request is charged by %s: list every check, and no other", name, namesOr("no policy", policiesOf(got)))
 		return
 	}
 	if s.swapped(name, want, items, policiesOf(got)) {
 		return
 	}
 	for i, item := range items {
-		s.checkCharge(name, item, &got[i])
+		s.validCheck(name, item, &got[i])
 	}
 }
 
@@ -251,13 +251,13 @@ func (s *suite) swapped(name string, want *yaml.Node, items []*yaml.Node, got []
 		return false
 	}
 
-	s.fail(want, "%s: list the charges in the order of the policies: %s", name, strings.Join(got, ", "))
+	s.fail(want, "%s: list the checks in the order of the policies: %s", name, strings.Join(got, ", "))
 	return true
 }
 
-func policiesOf(charges []algorithms.Charge) []string {
-	names := make([]string, len(charges))
-	for i, c := range charges {
+func policiesOf(checks []algorithms.Check) []string {
+	names := make([]string, len(checks))
+	for i, c := range checks {
 		names[i] = c.Policy
 	}
 	return names
@@ -271,9 +271,9 @@ func namesOr(none string, names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// checkCharge compares the fields that a test gives, as text: a key is text, and the
+// validCheck compares the fields that a test gives, as text: a key is text, and the
 // other fields are written as a person would.
-func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
+func (s *suite) validCheck(name string, n *yaml.Node, c *algorithms.Check) {
 	// The fields of another policy would all be wrong.
 	if at := placesOf(n).orNone("policy"); at.Value != "" && at.Value != c.Policy {
 		s.fail(at, "%s: policy is %q, want %q", name, c.Policy, at.Value)
@@ -299,7 +299,7 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 	if s.policyNamed(c.Policy).Sides[algorithms.Authoritative].None() {
 		authoritative = none
 	}
-	s.mapping(n, "a charge", map[string]field{
+	s.mapping(n, "a check", map[string]field{
 		"policy":        {read: func(*yaml.Node) {}}, // compared above
 		"key":           compare("key", c.Key),
 		"cost":          compare("cost", fmt.Sprint(c.Cost)),
@@ -309,15 +309,15 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 }
 
 // knowsAll reports whether the file has the policies that charges name.
-func (s *suite) knowsAll(charges []*yaml.Node) bool {
+func (s *suite) knowsAll(checks []*yaml.Node) bool {
 	var names []string
 	for _, p := range s.set.Policies {
 		names = append(names, p.Name)
 	}
 
 	before := s.errors()
-	for _, charge := range charges {
-		if at := placesOf(charge).orNone("policy"); at.Value != "" && !slices.Contains(names, at.Value) {
+	for _, check := range checks {
+		if at := placesOf(check).orNone("policy"); at.Value != "" && !slices.Contains(names, at.Value) {
 			s.fail(at, "the file has no policy %q: %s", at.Value, humanize.Remedy(at.Value, names))
 		}
 	}
@@ -429,17 +429,17 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 	r.Time = suiteStart.Add(st.at)
 	before := s.errors()
 	for i := range st.repeat {
-		charges := s.charges(st.request, name, r)
+		checks := s.checks(st.request, name, r)
 		if s.errors() > before {
 			return
 		}
-		for c := range charges {
-			charges[c].At = r.Time
+		for c := range checks {
+			checks[c].At = r.Time
 		}
 
 		// An error of the pair is one of the whole step; a side's own is in its observation.
-		observed := make([][2]algorithms.Observation, len(charges))
-		if err := pair.Evaluate(context.Background(), charges, observed); err != nil {
+		observed := make([][2]algorithms.Observation, len(checks))
+		if err := pair.Evaluate(context.Background(), checks, observed); err != nil {
 			s.fail(st.node, "%s: %v", name, err)
 			return
 		}
@@ -449,7 +449,7 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 			if want == "" {
 				continue
 			}
-			if got, by := s.answerOf(charges, observed, algorithms.Role(role)); got != want {
+			if got, by := s.answerOf(checks, observed, algorithms.Role(role)); got != want {
 				s.fail(st.node, "%s: request %d of the step: the %s says %s%s, want %s",
 					name, i+1, algorithms.Role(role), got, by, want)
 				return
@@ -461,11 +461,11 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 // answerOf returns the answer of one side's limiters to a request together, and which of several policies denies. Where a
 // policy has no candidate, its one limiter answers for both sides.
 func (s *suite) answerOf(
-	charges []algorithms.Charge, observed [][2]algorithms.Observation, role algorithms.Role,
+	checks []algorithms.Check, observed [][2]algorithms.Observation, role algorithms.Role,
 ) (answer, by string) {
 	answer = "allow"
 	for i, o := range observed {
-		p := s.policyNamed(charges[i].Policy)
+		p := s.policyNamed(checks[i].Policy)
 		asked := role
 		if p.Sides[role] == nil {
 			asked = algorithms.Authoritative
@@ -480,7 +480,7 @@ func (s *suite) answerOf(
 			return withoutPackage(o[asked].Err), ""
 		case !o[asked].Decision.Allowed:
 			answer = "deny"
-			if len(charges) > 1 {
+			if len(checks) > 1 {
 				by = " by " + p.Name
 			}
 		}

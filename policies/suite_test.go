@@ -49,7 +49,7 @@ func TestSuiteOfAFirstLimit(t *testing.T) {
 	write(t, filepath.Join(dir, "p.yaml"), withNone(goodCandidate))
 	write(t, filepath.Join(dir, "t.yaml"), `policies: p.yaml
 tests:
-  - name: a charge
+  - name: a check
     request: { ip: 192.0.2.1 }
     charges: [{ policy: p, authoritative: none, candidate: 'gcra:10/1m' }]
   - name: a budget
@@ -70,8 +70,8 @@ func TestSuiteSaysWhatIsWrong(t *testing.T) {
 			"a wrong limit", "- {name: n, request: {method: POST, user: a}, charges: [{authoritative: 'gcra:1/1m'}]}",
 			`authoritative is "fixed_window:10/1m", want "gcra:1/1m"`,
 		},
-		{"too few charges", "- {name: n, request: {method: POST, user: a}, charges: []}", "charged by p: list every charge, and no other"},
-		{"too many charges", "- {name: n, request: {user: a}, charges: [{key: a}]}", "charged by no policy: list every charge, and no other"},
+		{"too few checks", "- {name: n, request: {method: POST, user: a}, charges: []}", "charged by p: list every check, and no other"},
+		{"too many checks", "- {name: n, request: {user: a}, charges: [{key: a}]}", "charged by no policy: list every check, and no other"},
 		{"a request alone", "- {name: n, request: {user: a}}", "a test of a request needs its charges"},
 		{"a misspelt field", "- {name: n, request: {user: a}, charge: []}", "did you mean charges?"},
 		{

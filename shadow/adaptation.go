@@ -64,7 +64,7 @@ func (h *heldLevel) level() adaptive.Level { return adaptive.Full - adaptive.Lev
 
 // applyLevels gives adaptive sides their limits. A level is read once for both sides. A side keeps what it has counted, as for every limit
 // that changes.
-func (m *migration) applyLevels(c *algorithms.Charge) {
+func (m *migration) applyLevels(c *algorithms.Check) {
 	var read *heldLevel
 	var less int32
 	for role := range m.sides {

@@ -228,7 +228,7 @@ func TestSidesWithOneRuleShareALevel(t *testing.T) {
 		m := newMigration(stages.Spec{}, [2]side{{adaptation: adaptationOf(p.Sides[0])}, {adaptation: adaptationOf(p.Sides[1])}}, options{})
 
 		m.sides[0].adaptation.follow(map[string]adaptive.State{m.sides[0].adaptation.key: {Less: 32}})
-		var c algorithms.Charge
+		var c algorithms.Check
 		for role := range c.Sides {
 			c.Sides[role].Limit, _ = p.Sides[role].Constant()
 		}

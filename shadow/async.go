@@ -38,7 +38,7 @@ type asyncQueue struct {
 
 // asyncCheck is a check whose enforced side has answered.
 type asyncCheck struct {
-	charge     algorithms.Charge
+	check      algorithms.Check
 	evaluation evaluation
 	at         time.Time       // by the clock that evidence is read by
 	seen       observations    // the enforced side's is there; the worker adds the other
@@ -49,7 +49,7 @@ type asyncCheck struct {
 var asyncChecks = sync.Pool{New: func() any { return new(asyncCheck) }}
 
 // role is the side that is to be asked.
-func (c *asyncCheck) role() algorithms.Role { return c.charge.Enforced.Other() }
+func (c *asyncCheck) role() algorithms.Role { return c.check.Enforced.Other() }
 
 func (c *asyncCheck) side() *side { return &c.evaluation.sides[c.role()] }
 
@@ -84,7 +84,7 @@ func (q *asyncQueue) add(c *asyncCheck) bool {
 	// The key may be part of a request's buffer, which is used again.
 	kept := asyncChecks.Get().(*asyncCheck)
 	*kept = *c
-	kept.charge.Key = strings.Clone(c.charge.Key)
+	kept.check.Key = strings.Clone(c.check.Key)
 
 	// The hash gives each key one worker, and so keeps its checks in order.
 	select {
@@ -185,7 +185,7 @@ func (q *asyncQueue) ask(batch []asyncCheck) {
 	case s.custom != nil:
 		c := &batch[0]
 		c.seen[role] = s.withBreaker(ctx, func() algorithms.Observation {
-			return call(ctx, s.custom, &c.charge, c.evaluation.limits[role])
+			return call(ctx, s.custom, &c.check, c.evaluation.limits[role])
 		})
 	default:
 		askStoreAsync(ctx, role, batch)
@@ -202,23 +202,23 @@ func (q *asyncQueue) ask(batch []asyncCheck) {
 // askStoreAsync asks a store, for each check at the instant at which the other side was asked: two
 // limiters that are the same then see the same requests at the same times, however late this is.
 func askStoreAsync(ctx context.Context, role algorithms.Role, batch []asyncCheck) {
-	charges := make([]algorithms.Charge, len(batch))
+	checks := make([]algorithms.Check, len(batch))
 	seen := make([]observations, len(batch))
 	for i := range batch {
 		c := &batch[i]
-		charges[i] = c.evaluation.only(role, &c.charge)
-		charges[i].Deferred = true
+		checks[i] = c.evaluation.only(role, &c.check)
+		checks[i].Deferred = true
 
 		// An instant that Config.Clock gave is for both sides. A custom limiter tells none.
-		if charges[i].At.IsZero() {
-			charges[i].At = c.seen[role.Other()].At
+		if checks[i].At.IsZero() {
+			checks[i].At = c.seen[role.Other()].At
 		}
-		if charges[i].At.IsZero() {
-			charges[i].At = c.at
+		if checks[i].At.IsZero() {
+			checks[i].At = c.at
 		}
 	}
 
-	batch[0].side().store.evaluate(ctx, charges, seen)
+	batch[0].side().store.evaluate(ctx, checks, seen)
 	for i := range batch {
 		batch[i].seen[role] = seen[i][role]
 	}
@@ -229,7 +229,7 @@ func (c *asyncCheck) finish() {
 	ev := &c.evaluation
 	ev.warnFailure(c.role(), &c.seen[c.role()])
 	c.seen = markStoreFailed(c.seen)
-	ev.record(&c.charge, c.at, &c.seen)
+	ev.record(&c.check, c.at, &c.seen)
 }
 
 var errNotDrained = errors.New("shadow: sync: some checks behind requests have not been made in time")

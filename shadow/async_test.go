@@ -40,7 +40,7 @@ func newApart(t *testing.T) *apart {
 
 // check asks the enforced side, and returns what the queue gets.
 func (a *apart) check() *asyncCheck {
-	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1}
+	c := algorithms.Check{Policy: "p", Key: "k", Cost: 1}
 	for role := range c.Sides {
 		c.Sides[role] = a.sides[role].algorithm
 		c.Sides[role].Limit = a.limit
@@ -50,8 +50,8 @@ func (a *apart) check() *asyncCheck {
 	ev.assign(&c)
 
 	var into [1]observations
-	ev.primaryStore.evaluate(context.Background(), []algorithms.Charge{c}, into[:])
-	return &asyncCheck{charge: c, evaluation: ev, at: time.Now(), seen: into[0]}
+	ev.primaryStore.evaluate(context.Background(), []algorithms.Check{c}, into[:])
+	return &asyncCheck{check: c, evaluation: ev, at: time.Now(), seen: into[0]}
 }
 
 // A check is made at the instant at which the enforced side was asked, however late that is: the

@@ -81,7 +81,7 @@ func TestOneStallIsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 50 * time.Millisecond
 		stalled := false
-		s := storeOn(pairFunc(func(_ context.Context, _ []algorithms.Charge, into [][2]algorithms.Observation) error {
+		s := storeOn(pairFunc(func(_ context.Context, _ []algorithms.Check, into [][2]algorithms.Observation) error {
 			into[0] = observations{}
 			if stalled {
 				time.Sleep(timeout)
@@ -126,7 +126,7 @@ func TestOneStallIsOneFailure(t *testing.T) {
 // be kept off all the same.
 func TestBreakerDoesNotCountTheWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := storeOn(pairFunc(func(_ context.Context, _ []algorithms.Charge, into [][2]algorithms.Observation) error {
+		s := storeOn(pairFunc(func(_ context.Context, _ []algorithms.Check, into [][2]algorithms.Observation) error {
 			time.Sleep(3 * time.Second)
 			into[0] = observations{algorithms.Failure(&lua.StoreError{Err: errors.New("i/o timeout")})}
 			return nil
@@ -198,7 +198,7 @@ func TestPanicDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error
 		panics := false
-		s := storeOn(pairFunc(func(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+		s := storeOn(pairFunc(func(_ context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
 			if panics {
 				panic("a hook of the client")
 			}
@@ -256,7 +256,7 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	go func() {
 		for range breakAfter {
 			candidate.withBreaker(context.Background(), func() algorithms.Observation {
-				return call(t.Context(), mine, &algorithms.Charge{}, algorithms.Limit{})
+				return call(t.Context(), mine, &algorithms.Check{}, algorithms.Limit{})
 			})
 		}
 	}()

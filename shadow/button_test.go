@@ -22,7 +22,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// always allows every charge, never allows none.
+// always allows every check, never allows none.
 var (
 	always = shadow.AllowFunc(func(string) bool { return true })
 	never  = shadow.AllowFunc(func(string) bool { return false })

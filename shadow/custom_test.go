@@ -129,7 +129,7 @@ policies:
 	}
 
 	const want = `
-# HELP shadowlimit_comparisons_total Evaluations, by outcome: charges of a policy with a candidate, but for peeks and completed migrations; inconclusive and authoritative_error are not compared.
+# HELP shadowlimit_comparisons_total Evaluations, by outcome: checks of a policy with a candidate, but for peeks and completed migrations; inconclusive and authoritative_error are not compared.
 # TYPE shadowlimit_comparisons_total counter
 shadowlimit_comparisons_total{name="test",outcome="agree_allow",policy="per-user"} 1
 shadowlimit_comparisons_total{name="test",outcome="agree_deny",policy="per-user"} 0

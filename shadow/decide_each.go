@@ -19,10 +19,10 @@ func (h *Harness) DecideEach(ctx context.Context, requests []*policies.Request, 
 	now := h.engine.plan.Load()
 	ends := make([]int, len(requests))
 	for i, r := range requests {
-		into[i] = h.charge(ctx, s, now, r)
-		ends[i] = len(s.charges)
+		into[i] = h.check(ctx, s, now, r)
+		ends[i] = len(s.checks)
 	}
-	if len(s.charges) > 0 {
+	if len(s.checks) > 0 {
 		h.engine.evaluate(ctx, s)
 	}
 

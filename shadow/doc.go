@@ -9,10 +9,10 @@
 //
 // # The way of a request
 //
-// A Harness asks every policy for its charge, a Pair has just one. The engine decides which
-// side is enforced for the charge's key, by the stage that this instance has applied. One
+// A Harness asks every policy for its check, a Pair has just one. The engine decides which
+// side is enforced for the check's key, by the stage that this instance has applied. One
 // store judges both sides at one instant if it has them both. Otherwise a request waits for
-// the enforced side alone, and the other side is judged after the answer. The charge is then
+// the enforced side alone, and the other side is judged after the answer. The check is then
 // settled: a custom limiter is called, an authoritative stands in for a candidate that has
 // failed, the decision is made, and both observations are recorded. The decisions of all
 // policies are joined into one.
@@ -30,7 +30,7 @@
 //
 // A side in another store or a custom limiter is asked in the request if it is enforced.
 // Otherwise it follows in a bounded queue, in the order of each key and at the instant of
-// the enforced side. A charge that finds no room counts as inconclusive. A side in memory
+// the enforced side. A check that finds no room counts as inconclusive. A side in memory
 // beside an enforced custom limiter is judged in the request, after that limiter's answer.
 //
 // Beside an authoritative that is none a candidate in memory is judged in the request, and

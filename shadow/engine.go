@@ -53,25 +53,25 @@ func (p *plan) generation() int64 {
 	return p.set.Generation
 }
 
-// observations are what became of a charge's sides, by role.
+// observations are what became of a check's sides, by role.
 type observations = [2]algorithms.Observation
 
-// scratch is the memory of one decision, which one request uses at a time. The charges,
+// scratch is the memory of one decision, which one request uses at a time. The checks,
 // evaluations and observations of one index belong together. A pool keeps it, so that a
 // decision does not allocate these slices.
 type scratch struct {
-	charges     []algorithms.Charge
+	checks      []algorithms.Check
 	evaluations []evaluation
 	observed    []observations
 	batch       batch
 }
 
-// batch is the charges of one store, where a request has charges for several. A store is
+// batch is the checks of one store, where a request has charges for several. A store is
 // asked once for all of them: each further call would cost a round trip.
 type batch struct {
-	charges  []algorithms.Charge
+	checks   []algorithms.Check
 	observed []observations
-	indexes  []int // of the charges in the scratch
+	indexes  []int // of the checks in the scratch
 }
 
 // newEngine returns an engine without a plan.
@@ -125,8 +125,8 @@ func (e *engine) take() *scratch { return e.scratch.Get().(*scratch) }
 // give returns the memory. It keeps no key of a request alive. The rest is overwritten: to clear all of it takes as long as
 // a limiter's decision.
 func (e *engine) give(s *scratch) {
-	for i := range s.charges {
-		s.charges[i].Key = ""
+	for i := range s.checks {
+		s.checks[i].Key = ""
 	}
 	for i := range s.observed {
 		for role := range s.observed[i] {
@@ -136,32 +136,32 @@ func (e *engine) give(s *scratch) {
 		}
 	}
 
-	s.charges = s.charges[:0]
+	s.checks = s.checks[:0]
 	s.evaluations = s.evaluations[:0]
 	s.observed = s.observed[:0]
 
-	// A panic may have left a batch filled, and the next request would judge its charges.
+	// A panic may have left a batch filled, and the next request would judge its checks.
 	s.batch.empty()
 	e.scratch.Put(s)
 }
 
-// hashOf returns the hash of a charge's key, which places it. Each charge is hashed once.
-func (e *engine) hashOf(c *algorithms.Charge) uint64 { return evidence.Hash(e.name, c.Policy, c.Key) }
+// hashOf returns the hash of a check's key, which places it. Each check is hashed once.
+func (e *engine) hashOf(c *algorithms.Check) uint64 { return evidence.Hash(e.name, c.Policy, c.Key) }
 
-// next returns the memory of the next charge, which the caller overwrites. It is one of the charges once add has begun its
+// next returns the memory of the next check, which the caller overwrites. It is one of the checks once add has begun its
 // evaluation.
-func (s *scratch) next() *algorithms.Charge {
-	n := len(s.charges)
-	if n == cap(s.charges) {
-		s.charges = append(s.charges, algorithms.Charge{})[:n]
+func (s *scratch) next() *algorithms.Check {
+	n := len(s.checks)
+	if n == cap(s.checks) {
+		s.checks = append(s.checks, algorithms.Check{})[:n]
 	}
-	return &s.charges[:n+1][n]
+	return &s.checks[:n+1][n]
 }
 
-// begin makes the next charge one of the charges, and returns the memory of its evaluation.
+// begin makes the next check one of the checks, and returns the memory of its evaluation.
 func (s *scratch) begin() *evaluation {
-	n := len(s.charges)
-	s.charges = s.charges[:n+1]
+	n := len(s.checks)
+	s.checks = s.checks[:n+1]
 	if n >= cap(s.evaluations) || n >= cap(s.observed) {
 		s.evaluations = append(s.evaluations, evaluation{})
 		s.observed = append(s.observed, observations{})
@@ -170,10 +170,10 @@ func (s *scratch) begin() *evaluation {
 	return &s.evaluations[n]
 }
 
-// add begins the evaluation of a charge of a migration, which is the next one of the scratch.
+// add begins the evaluation of a check of a migration, which is the next one of the scratch.
 func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
 	ev := s.begin()
-	c := &s.charges[len(s.charges)-1]
+	c := &s.checks[len(s.checks)-1]
 	if m.sides[0].adaptation != nil || m.sides[1].adaptation != nil {
 		m.applyLevels(c)
 	}
@@ -205,36 +205,36 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return whole, func() {}
 }
 
-// judge judges the charges by both sides and writes the enforced answer into an empty decision. There must be at
-// least one charge.
+// judge judges the checks by both sides and writes the enforced answer into an empty decision. There must be at
+// least one check.
 func (e *engine) judge(ctx context.Context, s *scratch, decision *Decision) {
 	e.evaluate(ctx, s)
-	e.settleAll(ctx, s, span{0, len(s.charges)}, decision)
+	e.settleAll(ctx, s, span{0, len(s.checks)}, decision)
 }
 
-// span are the charges of one request: from the first to before the last.
+// span are the checks of one request: from the first to before the last.
 type span struct{ from, to int }
 
-// settleAll finishes the charges of one request, of which there must be at least one, and writes the enforced answer
+// settleAll finishes the checks of one request, of which there must be at least one, and writes the enforced answer
 // into a decision: all fields of it, so that it may be one of another request.
 func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *Decision) {
-	// A Decision is expensive to copy, and most requests have one charge.
+	// A Decision is expensive to copy, and most requests have one check.
 	first := of.from
-	e.settle(ctx, &s.charges[first], &s.evaluations[first], &s.observed[first], decision)
+	e.settle(ctx, &s.checks[first], &s.evaluations[first], &s.observed[first], decision)
 	for i := first + 1; i < of.to; i++ {
 		var d Decision
-		e.settle(ctx, &s.charges[i], &s.evaluations[i], &s.observed[i], &d)
+		e.settle(ctx, &s.checks[i], &s.evaluations[i], &s.observed[i], &d)
 		decision.join(&d)
 	}
 }
 
-// evaluate has every store judge its charges. A side that no store judges is absent.
+// evaluate has every store judge its checks. A side that no store judges is absent.
 func (e *engine) evaluate(ctx context.Context, s *scratch) {
 	// Memory needs no context: it does not wait. It writes every field of both observations, so nothing of an earlier request
 	// is left.
 	one, only := s.onlyStore()
 	if one != nil && !one.remote() {
-		one.evaluate(ctx, s.charges, s.observed)
+		one.evaluate(ctx, s.checks, s.observed)
 		return
 	}
 
@@ -257,7 +257,7 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 	// Most requests have charges for one store only. Nothing is copied for them.
 	if one != nil {
 		clear(s.observed) // what earlier requests have left
-		one.evaluate(ctx, s.charges, s.observed)
+		one.evaluate(ctx, s.checks, s.observed)
 		return
 	}
 
@@ -266,7 +266,7 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 	}
 }
 
-// onlyStore returns the store that judges all charges, nil if they are judged by no store. It is not ok if they are of
+// onlyStore returns the store that judges all checks, nil if they are judged by no store. It is not ok if they are of
 // several stores, or of some store and of none.
 func (s *scratch) onlyStore() (one *store, ok bool) {
 	one = s.evaluations[0].primaryStore
@@ -278,19 +278,19 @@ func (s *scratch) onlyStore() (one *store, ok bool) {
 	return one, true
 }
 
-// evaluateAt has a store judge its charges in one batch.
+// evaluateAt has a store judge its checks in one batch.
 func (s *scratch) evaluateAt(ctx context.Context, st *store) {
 	b := &s.batch
 	for i := range s.evaluations {
 		if s.evaluations[i].primaryStore == st {
-			b.charges = append(b.charges, s.charges[i])
+			b.checks = append(b.checks, s.checks[i])
 			b.observed = append(b.observed, observations{})
 			b.indexes = append(b.indexes, i)
 		}
 	}
 
 	if len(b.indexes) > 0 {
-		st.evaluate(ctx, b.charges, b.observed)
+		st.evaluate(ctx, b.checks, b.observed)
 	}
 	for n, i := range b.indexes {
 		s.observed[i] = b.observed[n]
@@ -298,11 +298,11 @@ func (s *scratch) evaluateAt(ctx context.Context, st *store) {
 	b.empty()
 }
 
-// empty forgets the charges, and keeps no key of a request alive.
+// empty forgets the checks, and keeps no key of a request alive.
 func (b *batch) empty() {
-	clear(b.charges)
+	clear(b.checks)
 	clear(b.observed)
-	b.charges = b.charges[:0]
+	b.checks = b.checks[:0]
 	b.observed = b.observed[:0]
 	b.indexes = b.indexes[:0]
 }

@@ -10,16 +10,16 @@ import (
 // panicking is a pair in memory with a fault.
 type panicking struct{}
 
-func (panicking) Evaluate(context.Context, []algorithms.Charge, [][2]algorithms.Observation) error {
+func (panicking) Evaluate(context.Context, []algorithms.Check, [][2]algorithms.Observation) error {
 	panic("a fault")
 }
 
-// A request that panics leaves the next one none of its charges.
-func TestPanicLeavesNoCharge(t *testing.T) {
+// A request that panics leaves the next one none of its checks.
+func TestPanicLeavesNoCheck(t *testing.T) {
 	st := &store{pair: panicking{}}
 	e := newEngine("test", []*store{st}, nil, nil, nil)
 	s := e.take()
-	s.charges = append(s.charges, algorithms.Charge{Key: "k"})
+	s.checks = append(s.checks, algorithms.Check{Key: "k"})
 	s.evaluations = append(s.evaluations, evaluation{primaryStore: st})
 	s.observed = append(s.observed, observations{})
 
@@ -28,7 +28,7 @@ func TestPanicLeavesNoCharge(t *testing.T) {
 		defer func() { _ = recover() }()
 		s.evaluateAt(t.Context(), st)
 	}()
-	if n := len(s.batch.charges) + len(s.batch.observed) + len(s.batch.indexes); n > 0 {
+	if n := len(s.batch.checks) + len(s.batch.observed) + len(s.batch.indexes); n > 0 {
 		t.Errorf("%d elements are left in the batch of a request that panicked", n)
 	}
 }

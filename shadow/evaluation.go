@@ -10,8 +10,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// evaluation is one charge on its way through the engine: all that the engine knows of it
-// besides the charge itself. One goroutine has it at a time: the request, and then, as a
+// evaluation is one check on its way through the engine: all that the engine knows of it
+// besides the check itself. One goroutine has it at a time: the request, and then, as a
 // copy, the worker that asks the other side.
 type evaluation struct {
 	*migration
@@ -22,11 +22,11 @@ type evaluation struct {
 	primaryStore *store
 	other        otherSide
 	// completed reports that the candidate is enforced and the only side left. It is read
-	// once, so that a stage that moves meanwhile does not change how the charge is counted.
+	// once, so that a stage that moves meanwhile does not change how the check is counted.
 	completed bool
 }
 
-// declaration is what a policy file says of a charge besides its sides. The zero value is that
+// declaration is what a policy file says of a check besides its sides. The zero value is that
 // of a file that says nothing.
 type declaration struct {
 	expected algorithms.Expected
@@ -78,17 +78,17 @@ const (
 	otherAbsent                    // not judged
 )
 
-func (ev *evaluation) reset(m *migration, hash uint64, c *algorithms.Charge, d declaration) {
+func (ev *evaluation) reset(m *migration, hash uint64, c *algorithms.Check, d declaration) {
 	*ev = evaluation{migration: m, hash: hash, declaration: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}
 }
 
-// assign decides which store judges a charge in the request, and what becomes of the
-// side that is not enforced. It takes that side off the charge unless it is judged
+// assign decides which store judges a check in the request, and what becomes of the
+// side that is not enforced. It takes that side off the check unless it is judged
 // together with the enforced one.
-func (ev *evaluation) assign(c *algorithms.Charge) {
+func (ev *evaluation) assign(c *algorithms.Check) {
 	other := c.Enforced.Other()
 	othersStore := ev.sides[other].store
 	ev.primaryStore = ev.sides[c.Enforced].store
@@ -124,9 +124,9 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	}
 }
 
-// only is a charge of one side alone, with the limit that is configured for it. The charge
+// only is a check of one side alone, with the limit that is configured for it. The check
 // itself may have lost that side when it was assigned.
-func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithms.Charge {
+func (ev *evaluation) only(role algorithms.Role, c *algorithms.Check) algorithms.Check {
 	alone := *c
 	alone.Enforced = role
 	alone.Sides = [2]algorithms.Side{}
@@ -134,7 +134,7 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	return alone
 }
 
-// asked returns a side as this charge asks for it, with its limit.
+// asked returns a side as this check asks for it, with its limit.
 func (ev *evaluation) asked(role algorithms.Role) algorithms.Side {
 	s := ev.sides[role].algorithm
 	s.Limit = ev.limits[role]
@@ -142,9 +142,9 @@ func (ev *evaluation) asked(role algorithms.Role) algorithms.Side {
 }
 
 // record counts an outcome and notifies the observer. It is called when both sides are settled,
-// in the request or by the queue: once for each charge, and never for one that a custom
+// in the request or by the queue: once for each check, and never for one that a custom
 // authoritative has not answered because the client left.
-func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations) {
+func (ev *evaluation) record(c *algorithms.Check, at time.Time, o *observations) {
 	for role := range o {
 		if duration := ev.sides[role].duration; o[role].Took > 0 && duration != nil {
 			duration.Observe(o[role].Took.Seconds())

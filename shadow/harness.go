@@ -51,7 +51,7 @@ type Config struct {
 	// there, too. Without Redis in the configuration nothing is kept.
 	// Instances that share a directory and have no Instance name share a file.
 	StateDir string
-	// Observer is called for every charge that is recorded, in the request or after it, and so must be
+	// Observer is called for every check that is recorded, in the request or after it, and so must be
 	// quick. Where there is nothing to compare, as without a candidate, the other side is
 	// Absent and the Outcome inconclusive; a Cost of 0 only looked. It may be called concurrently. A panic is logged
 	// and reaches no request. See NewDecisionLog.
@@ -59,7 +59,7 @@ type Config struct {
 	// Signal returns how much of the service is used, between 0 and 1, for limits that are adaptive by saturation. It is called
 	// every few seconds, must be quick, and may be called concurrently with requests. A number outside of that range is no signal.
 	Signal func() float64
-	// Clock gives the instants at which charges are judged, for tests and simulations; nil
+	// Clock gives the instants at which checks are judged, for tests and simulations; nil
 	// means each store's own clock. Evidence is not dated by it: see Comparison.At.
 	Clock func() time.Time
 	// Logger receives moves and failures; nil means slog.Default().
@@ -348,8 +348,8 @@ func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decisi
 	s := h.engine.take()
 	defer h.engine.give(s)
 
-	refused := h.charge(ctx, s, h.engine.plan.Load(), r)
-	if len(s.charges) == 0 {
+	refused := h.check(ctx, s, h.engine.plan.Load(), r)
+	if len(s.checks) == 0 {
 		*d = refused
 		return
 	}
@@ -360,10 +360,10 @@ func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decisi
 	}
 }
 
-// charge adds the charges of a request. All policies are asked before any store: a request goes
+// charge adds the checks of a request. All policies are asked before any store: a request goes
 // to each store once. A policy whose expression fails charges nothing, and its denial, which is
 // returned, is joined at the end: the other policies are charged and compared all the same.
-func (h *Harness) charge(ctx context.Context, s *scratch, now *plan, r *policies.Request) (refused Decision) {
+func (h *Harness) check(ctx context.Context, s *scratch, now *plan, r *policies.Request) (refused Decision) {
 	refused = unlimited()
 	for list := now.set.Selection(r); ; {
 		i, more := list.Next()
@@ -372,7 +372,7 @@ func (h *Harness) charge(ctx context.Context, s *scratch, now *plan, r *policies
 		}
 
 		p, c := now.set.Policies[i], s.next()
-		matches, err := p.ChargeInto(ctx, r, c)
+		matches, err := p.CheckInto(ctx, r, c)
 		if err != nil {
 			failed := now.migrations[i].onError(p, err)
 			refused.join(&failed)

@@ -95,7 +95,7 @@ func TestClientThatLeavesIsNotCompared(t *testing.T) {
 	}
 }
 
-// A side in memory is judged in the request, beside a custom limiter that is enforced: no queue can drop its charge.
+// A side in memory is judged in the request, beside a custom limiter that is enforced: no queue can drop its check.
 func TestSideInMemoryIsJudgedBesideACustomOne(t *testing.T) {
 	one := algorithms.Limit{Requests: 1, Window: time.Minute}
 	for _, enforced := range []algorithms.Role{algorithms.Authoritative, algorithms.Candidate} {
@@ -112,7 +112,7 @@ func TestSideInMemoryIsJudgedBesideACustomOne(t *testing.T) {
 
 // Clients that leave a custom authoritative before its answer are not charged beside it: a candidate would be charged
 // alone, as often as a client likes.
-func TestClientThatLeavesChargesNoCandidate(t *testing.T) {
+func TestClientThatLeavesChecksNoCandidate(t *testing.T) {
 	one := algorithms.Limit{Requests: 1, Window: time.Hour}
 	pair, _ := pairAt(t, algorithms.Authoritative, [2]shadow.Side{{Limiter: leaves}, {Algorithm: algorithms.FixedWindow{}, Limit: one}})
 	gone, leave := context.WithCancel(ctx(t))

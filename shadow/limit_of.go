@@ -10,7 +10,7 @@ import (
 type limitOf func(key string) (algorithms.Limit, bool)
 
 // limitByKey sets the limits of a key that has its own.
-func (p *Pair) limitByKey(c *algorithms.Charge, key string) {
+func (p *Pair) limitByKey(c *algorithms.Check, key string) {
 	for role, of := range p.limits {
 		if of == nil {
 			continue

@@ -47,13 +47,13 @@ func AllowFunc(allow func(key string) bool) Limiter {
 	})
 }
 
-// mostAsked bounds the calls for one charge. A cost may come from an expression, and so from
+// mostAsked bounds the calls for one check. A cost may come from an expression, and so from
 // a client, which could make one request arbitrarily slow.
 const mostAsked = 1000
 
 // call asks a custom limiter. Its panic is a failure like any other: it may happen in a
 // goroutine of ours, where it would end the process.
-func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) (o algorithms.Observation) {
+func call(ctx context.Context, l Limiter, c *algorithms.Check, limit algorithms.Limit) (o algorithms.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
 			o = algorithms.Failure(fmt.Errorf("shadow: limiter of %s: panic: %v", c.Policy, p))
@@ -82,7 +82,7 @@ var errCalls = errors.New("shadow: too many calls of the limiter have not return
 
 // callBounded asks an enforced custom limiter for no longer than callTimeout. A call
 // that does not return by then is left behind.
-func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algorithms.Limit) algorithms.Observation {
+func (s *side) callBounded(ctx context.Context, c *algorithms.Check, limit algorithms.Limit) algorithms.Observation {
 	return s.withBreaker(ctx, func() algorithms.Observation {
 		select {
 		case s.calls <- struct{}{}:

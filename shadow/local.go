@@ -14,9 +14,9 @@ import (
 // spent; see shareOf. It is fed all the time, and not only in an outage: a limiter
 // that began empty would give each key a full budget again.
 type local struct {
-	memory  *algorithms.Memory
-	large   debts
-	charges sync.Pool // of *[1]algorithms.Charge, so that a request does not allocate one
+	memory *algorithms.Memory
+	large  debts
+	checks sync.Pool // of *[1]algorithms.Check, so that a request does not allocate one
 }
 
 func newLocal() *local {
@@ -39,19 +39,19 @@ type localAnswer struct {
 // limit or, where nothing can stand in for that side, by the authoritative's. It charges
 // both sides, for either may be the enforced one at the next request. Sides in memory do
 // not fail: they are not charged.
-func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) localAnswer {
+func (l *local) feed(c *algorithms.Check, ev *evaluation, instances int64) localAnswer {
 	// The local limiter has records of its own, which always go by this process's clock and
 	// are compared with nothing.
-	charge := algorithms.Charge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced}
+	check := algorithms.Check{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced}
 	asked, tooLarge := false, [2]bool{}
-	for role := range charge.Sides {
+	for role := range check.Sides {
 		if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
 			share := instances
 			if ev.sides[role].each {
 				share = 1 // the limit is one instance's already
 			}
 			standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], share, c.Cost)
-			charge.Sides[role], asked = standIn, true
+			check.Sides[role], asked = standIn, true
 		}
 	}
 	if !asked {
@@ -60,11 +60,11 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 
 	var o observations
 	if tooLarge == [2]bool{} && l.large.none() {
-		o = l.ask(&charge)
+		o = l.ask(&check)
 	} else {
-		o = l.askWithDebts(charge, ev.hash, tooLarge)
+		o = l.askWithDebts(check, ev.hash, tooLarge)
 	}
-	l.askCoarsely(charge, ev.limits, &o)
+	l.askCoarsely(check, ev.limits, &o)
 
 	// The same order as in decide: a candidate without an answer leaves it to the
 	// authoritative.
@@ -75,17 +75,17 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	return localAnswer{o[role].Decision, role, o[role].Status == algorithms.Judged}
 }
 
-func (l *local) ask(c *algorithms.Charge) observations {
-	charges, ok := l.charges.Get().(*[1]algorithms.Charge)
+func (l *local) ask(c *algorithms.Check) observations {
+	checks, ok := l.checks.Get().(*[1]algorithms.Check)
 	if !ok {
-		charges = new([1]algorithms.Charge)
+		checks = new([1]algorithms.Check)
 	}
 
-	charges[0] = *c
+	checks[0] = *c
 	into := [1]observations{}
-	err := l.memory.Evaluate(context.Background(), charges[:], into[:])
-	charges[0] = algorithms.Charge{} // a pool keeps no client's key
-	l.charges.Put(charges)
+	err := l.memory.Evaluate(context.Background(), checks[:], into[:])
+	checks[0] = algorithms.Check{} // a pool keeps no client's key
+	l.checks.Put(checks)
 	if err != nil {
 		return observations{algorithms.Failure(err), algorithms.Failure(err)}
 	}

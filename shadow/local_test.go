@@ -22,7 +22,7 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 	m := limiterOf(algorithms.FixedWindowAnchored{})
 	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}}}
 	for instances, want := range map[int64]int{1: 10, 3: 4, 10: 1, 100: 1} {
-		c := &algorithms.Charge{Policy: "p", Key: string(rune('a' + instances)), Cost: 1}
+		c := &algorithms.Check{Policy: "p", Key: string(rune('a' + instances)), Cost: 1}
 		n := 0
 		for range 20 {
 			if local := l.feed(c, ev, instances); local.ok && local.decision.Allowed {
@@ -50,7 +50,7 @@ func TestLocalOfALimitPerProcessIsNotDivided(t *testing.T) {
 	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}}}
 	l, n := newLocal(), 0
 	for range 20 {
-		if local := l.feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 5); local.ok && local.decision.Allowed {
+		if local := l.feed(&algorithms.Check{Policy: "p", Key: "k", Cost: 1}, ev, 5); local.ok && local.decision.Allowed {
 			n++
 		}
 	}
@@ -83,7 +83,7 @@ func TestShareThatIsTooFine(t *testing.T) {
 		if rate < 1 || rate > 1.001 || share.Capacity() != (whole.Capacity()+2)/3 {
 			t.Errorf("%s: the share is %s, a rate of %g times a third", whole, share, rate)
 		}
-		local := newLocal().feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 3)
+		local := newLocal().feed(&algorithms.Check{Policy: "p", Key: "k", Cost: 1}, ev, 3)
 		if !local.ok || local.decision.Capacity != share.Capacity() {
 			t.Errorf("%s: %+v, want the share %s", whole, local, share)
 		}
@@ -98,7 +98,7 @@ func BenchmarkLocal(b *testing.B) {
 		b.Run(a.Name(), func(b *testing.B) {
 			l := newLocal()
 			ev := &evaluation{migration: limiterOf(a), limits: [2]algorithms.Limit{{Requests: 300_000_000, Window: time.Minute}}}
-			c := &algorithms.Charge{Policy: "p", Key: "alice", Cost: 1}
+			c := &algorithms.Check{Policy: "p", Key: "alice", Cost: 1}
 			b.ReportAllocs()
 			for b.Loop() {
 				l.feed(c, ev, 3)
@@ -111,7 +111,7 @@ func TestLocalIsWarmForBothSides(t *testing.T) {
 	l := newLocal()
 	m := newMigration(stages.Spec{Policy: "p"}, bothIn(storeOn(&failing{})), options{log: slog.New(slog.DiscardHandler)})
 	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}, {Requests: 10, Window: time.Hour}}}
-	c := &algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Enforced: algorithms.Candidate}
+	c := &algorithms.Check{Policy: "p", Key: "k", Cost: 1, Enforced: algorithms.Candidate}
 	for range 10 {
 		l.feed(c, ev, 1)
 	}

@@ -211,7 +211,7 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 		"      authoritative: { algorithm: gcra, limit: 2, window: 1h } }\n"
 	h := harnessOfFile(t, text)
 
-	// A peek, a charge that is allowed, one that is denied, and an expression that fails.
+	// A peek, a check that is allowed, one that is denied, and an expression that fails.
 	for _, cost := range []string{"0", "2", "1", "none"} {
 		h.Decide(t.Context(), &policies.Request{User: "u", Headers: map[string][]string{"Cost": {cost}}})
 	}

@@ -38,11 +38,11 @@ type clusterNodes struct {
 	reloaded   moment     // reload was last called
 }
 
-// recordPair is a pair that takes the keys of the records with the charges: they are made
+// recordPair is a pair that takes the keys of the records with the checks: they are made
 // once, to find the nodes.
 type recordPair interface {
 	RecordKey(policy, key string) string
-	EvaluateRecords(ctx context.Context, charges []algorithms.Charge, records []string, into []observations) error
+	EvaluateRecords(ctx context.Context, checks []algorithms.Check, records []string, into []observations) error
 }
 
 // newClusterNodes returns the nodes that a cluster's client knows.
@@ -79,13 +79,13 @@ func mastersOf(ctx context.Context, client *redis.ClusterClient) (map[string]boo
 	return addresses, err
 }
 
-// find returns the keys of the charges' records, and the breakers of the nodes that have them. The node of a charge is
+// find returns the keys of the checks' records, and the breakers of the nodes that have them. The node of a check is
 // looked up once: the client may learn of a failover meanwhile, and names a random node for a slot that has none.
-func (n *nodes) find(charges []algorithms.Charge) (records []string, places []*breaker) {
-	records = make([]string, len(charges))
-	places = make([]*breaker, len(charges))
-	for i := range charges {
-		records[i] = n.cluster.pair.RecordKey(charges[i].Policy, charges[i].Key)
+func (n *nodes) find(checks []algorithms.Check) (records []string, places []*breaker) {
+	records = make([]string, len(checks))
+	places = make([]*breaker, len(checks))
+	for i := range checks {
+		records[i] = n.cluster.pair.RecordKey(checks[i].Policy, checks[i].Key)
 		places[i] = n.whole
 		if address := n.cluster.address(records[i]); address != "" {
 			places[i] = n.cluster.at(address)
@@ -177,5 +177,5 @@ func (n *nodes) silent() bool {
 }
 
 // resting reports whether nothing is to be asked, not even to try. It is false for a cluster:
-// the node of a charge is not known here.
+// the node of a check is not known here.
 func (n *nodes) resting() bool { return n != nil && n.cluster == nil && n.whole.resting() }

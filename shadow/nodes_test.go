@@ -33,13 +33,13 @@ func (f *fakeCluster) address(record string) string {
 	return strings.TrimSuffix(node, "?")
 }
 
-func (f *fakeCluster) Evaluate(context.Context, []algorithms.Charge, [][2]algorithms.Observation) error {
-	return errors.New("a charge of a cluster came without the key of its record")
+func (f *fakeCluster) Evaluate(context.Context, []algorithms.Check, [][2]algorithms.Observation) error {
+	return errors.New("a check of a cluster came without the key of its record")
 }
 
-func (f *fakeCluster) EvaluateRecords(_ context.Context, charges []algorithms.Charge, records []string, into []observations) error {
+func (f *fakeCluster) EvaluateRecords(_ context.Context, checks []algorithms.Check, records []string, into []observations) error {
 	f.batches++
-	for i := range charges {
+	for i := range checks {
 		node := f.address(records[i])
 		f.asked[node]++
 		into[i] = observations{{Decision: algorithms.Decision{Capacity: 1}}}
@@ -65,17 +65,17 @@ func (f *fakeCluster) store() *store {
 
 // askKeys asks for several keys at once.
 func (s *store) askKeys(keys ...string) []observations {
-	var charges []algorithms.Charge
+	var checks []algorithms.Check
 	for _, key := range keys {
 		side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
-		charges = append(charges, algorithms.Charge{Policy: "p", Key: key, Cost: 1, Sides: [2]algorithms.Side{side}})
+		checks = append(checks, algorithms.Check{Policy: "p", Key: key, Cost: 1, Sides: [2]algorithms.Side{side}})
 	}
-	o := make([]observations, len(charges))
-	s.evaluate(context.Background(), charges, o)
+	o := make([]observations, len(checks))
+	s.evaluate(context.Background(), checks, o)
 	return o
 }
 
-// The client names a random node for a slot that has none, so two looks may differ. The charge
+// The client names a random node for a slot that has none, so two looks may differ. The check
 // is judged all the same: an observation that is not written reads as a denial.
 func TestNodeChangesBetweenTwoLooks(t *testing.T) {
 	f := &fakeCluster{asked: map[string]int{}}

@@ -8,7 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
 
-// Comparison is one charge and what became of its sides, for your own records. An observer may
+// Comparison is one check and what became of its sides, for your own records. An observer may
 // keep it, but must copy the Key: its memory may be part of a request's buffer.
 type Comparison struct {
 	Policy, Key string
@@ -50,7 +50,7 @@ func (c *Comparison) Differs() bool {
 }
 
 // notify calls the observer. Its panic must not reach the request.
-func (ev *evaluation) notify(c *algorithms.Charge, at time.Time, o *observations, outcome evidence.Outcome) {
+func (ev *evaluation) notify(c *algorithms.Check, at time.Time, o *observations, outcome evidence.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			ev.progress.warnLimited(&ev.progress.counts.warned.observerFailed,

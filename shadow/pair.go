@@ -82,9 +82,9 @@ type PairConfig struct {
 	RedButton RedButton
 	// StateDir keeps the last stage for a start without Redis; see Config.StateDir.
 	StateDir string
-	// Observer is called for every charge; see Config.Observer.
+	// Observer is called for every check; see Config.Observer.
 	Observer func(Comparison)
-	// Clock gives the instants at which charges are judged; see Config.Clock.
+	// Clock gives the instants at which checks are judged; see Config.Clock.
 	Clock func() time.Time
 	// Promotion says when the candidate may be promoted.
 	Promotion policies.Promotion
@@ -98,7 +98,7 @@ type Pair struct {
 	*instance
 	collector *collector
 	migration *migration
-	charge    algorithms.Charge // without key and cost
+	check     algorithms.Check // without key and cost
 	keyOf     func(*policies.Request) (string, bool)
 	limits    [2]limitOf
 }
@@ -113,7 +113,7 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 }
 
 func newPair(cfg PairConfig) (*Pair, error) {
-	spec, charge, err := cfg.specAndCharge()
+	spec, check, err := cfg.specAndCheck()
 	if err != nil {
 		return nil, err
 	}
@@ -134,13 +134,13 @@ func newPair(cfg PairConfig) (*Pair, error) {
 		case configured.none():
 			sides[role] = noSide()
 		case configured.Algorithm != nil:
-			sides[role] = algorithmSide(charge.Sides[role], i.engine.addStoreFor(algorithms.Role(role), configured.Algorithm))
+			sides[role] = algorithmSide(check.Sides[role], i.engine.addStoreFor(algorithms.Role(role), configured.Algorithm))
 		}
 		sides[role].window = configured.Limit.Window
 	}
 
 	p := &Pair{
-		instance: i, charge: charge, migration: newMigration(spec, sides, i.options()),
+		instance: i, check: check, migration: newMigration(spec, sides, i.options()),
 		keyOf: cfg.Key, limits: [2]limitOf{cfg.Authoritative.LimitOf, cfg.Candidate.LimitOf},
 	}
 	if p.keyOf == nil {
@@ -157,16 +157,16 @@ func (p *Pair) Start(ctx context.Context) error { return p.start(ctx) }
 // name returns the namespace. Pairs that name only their policies are in different ones.
 func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "default") }
 
-// specAndCharge checks the configuration, and returns what it means to the fleet and to
+// specAndCheck checks the configuration, and returns what it means to the fleet and to
 // requests.
-func (cfg *PairConfig) specAndCharge() (stages.Spec, algorithms.Charge, error) {
+func (cfg *PairConfig) specAndCheck() (stages.Spec, algorithms.Check, error) {
 	sides := [2]Side{cfg.Authoritative, cfg.Candidate}
 	spec := stages.Spec{
 		Policy: cmp.Or(cfg.Policy, "default"), Config: stages.ConfigOf(cfg.Promotion), Fingerprint: fingerprintOf(sides),
 		Authoritative: sides[0].describe(), Candidate: sides[1].describe(), OnStoreFailure: policies.FailLocal,
 		FirstLimit: sides[0].none(),
 	}
-	charge := algorithms.Charge{Policy: spec.Policy}
+	check := algorithms.Check{Policy: spec.Policy}
 
 	// All mistakes are reported at once.
 	err := spec.Config.Validate()
@@ -179,9 +179,9 @@ func (cfg *PairConfig) specAndCharge() (stages.Spec, algorithms.Charge, error) {
 		if !s.none() {
 			spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Limit))
 		}
-		charge.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: recoverPanics(s.Algorithm), Limit: s.Limit}
+		check.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: recoverPanics(s.Algorithm), Limit: s.Limit}
 	}
-	return spec, charge, errors.Join(err, charge.CheckSides())
+	return spec, check, errors.Join(err, check.CheckSides())
 }
 
 // check returns why a side cannot be judged, nil if it can.
@@ -250,7 +250,7 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) (d Decision) {
 	defer p.engine.give(s)
 
 	c := s.next()
-	*c = p.charge
+	*c = p.check
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
 	p.limitByKey(c, key)
 	p.engine.add(s, p.migration, p.engine.hashOf(c), declaration{})
@@ -269,12 +269,12 @@ func (p *Pair) Decide(ctx context.Context, r *policies.Request) Decision {
 	return p.Allow(ctx, key, 1)
 }
 
-// refuse returns the denial of a charge that no wait makes possible.
+// refuse returns the denial of a check that no wait makes possible.
 func (p *Pair) refuse() Decision {
-	limit := p.charge.Sides[algorithms.Authoritative].Limit
+	limit := p.check.Sides[algorithms.Authoritative].Limit
 	return Decision{
 		Decision: algorithms.Decision{Capacity: limit.Capacity(), RetryAfter: algorithms.Never},
-		Policy:   p.charge.Policy, Limit: limit.Requests, Window: limit.Window,
+		Policy:   p.check.Policy, Limit: limit.Requests, Window: limit.Window,
 		Unenforced: algorithms.Unjudged(algorithms.Absent),
 	}
 }

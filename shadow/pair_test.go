@@ -98,8 +98,8 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 					t.Fatalf("%s: request %d took %s", candidate, i, took)
 				}
 				want := [1][2]algorithms.Observation{}
-				charge := algorithms.Charge{Key: r.key, Cost: r.cost, Sides: [2]algorithms.Side{{Algorithm: authoritative.Algorithm, Limit: limit}}}
-				if err := alone.Evaluate(context.Background(), []algorithms.Charge{charge}, want[:]); err != nil {
+				check := algorithms.Check{Key: r.key, Cost: r.cost, Sides: [2]algorithms.Side{{Algorithm: authoritative.Algorithm, Limit: limit}}}
+				if err := alone.Evaluate(context.Background(), []algorithms.Check{check}, want[:]); err != nil {
 					t.Fatal(err)
 				}
 				if got.Decision != want[0][0].Decision || got.Fallback {
@@ -147,7 +147,7 @@ func TestFullQueueIsInconclusive(t *testing.T) {
 		}
 
 		if sum += counter(t, pair, `outcome="newly_denied"`) + counter(t, pair, `outcome="agree_deny"`); sum != asked {
-			t.Errorf("%g of %d charges have an outcome", sum, asked)
+			t.Errorf("%g of %d checks have an outcome", sum, asked)
 		}
 	})
 }

@@ -19,7 +19,7 @@ const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 // sees it.
 var policyMetrics = []family[reading]{
 	{
-		"decisions_total", "Charges judged, by side and by that side's decision: allow, deny or error.",
+		"decisions_total", "Checks judged, by side and by that side's decision: allow, deny or error.",
 		counter, []string{"side", "decision"}, func(r reading, send sender) {
 			for role, d := range r.totals.Decisions {
 				if role == int(algorithms.Authoritative) || r.hasCandidate() {
@@ -50,7 +50,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"fallback_decisions_total",
-		"Charges whose enforced side did not answer, by the limiter that decided: the authoritative in place of a candidate, the local " +
+		"Checks whose enforced side did not answer, by the limiter that decided: the authoritative in place of a candidate, the local " +
 			"one, or none where on_store_failure allows or denies every request; and by the decision, allow or deny.",
 		counter, []string{"limiter", "decision"}, func(r reading, send sender) {
 			for n, limiter := range fallbackLimiters {
@@ -67,7 +67,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"comparisons_total",
-		"Evaluations, by outcome: charges of a policy with a candidate, but for peeks and completed migrations; " +
+		"Evaluations, by outcome: checks of a policy with a candidate, but for peeks and completed migrations; " +
 			"inconclusive and authoritative_error are not compared.",
 		counter, []string{"outcome"}, compared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {

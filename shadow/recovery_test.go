@@ -21,7 +21,7 @@ func TestRecoveryOfAFleetIsSpread(t *testing.T) {
 				fleet = append(fleet, storeOn(pair))
 			}
 
-			// The load of a calm fleet is one charge a tick and instance.
+			// The load of a calm fleet is one check a tick and instance.
 			most := 0
 			round := func() {
 				before := pair.asked

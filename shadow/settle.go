@@ -10,10 +10,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// settle finishes a charge that its store has judged: it asks what no store has judged, makes the
+// settle finishes a check that its store has judged: it asks what no store has judged, makes the
 // decision, then classifies what has failed, and records the outcome. A client's answer is not
 // evidence, so the decision does not wait for the classes.
-func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations, d *Decision) {
+func (e *engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation, o *observations, d *Decision) {
 	ev.answerNone(c, o)
 	ev.markUnasked(c, o)
 	ev.callCustom(ctx, c, o)
@@ -49,7 +49,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 
 // answerNone is the answer of an authoritative that is none: it allows everything at the candidate's instant, and knows no
 // fields to tell a client.
-func (ev *evaluation) answerNone(c *algorithms.Charge, o *observations) {
+func (ev *evaluation) answerNone(c *algorithms.Check, o *observations) {
 	if !ev.spec.FirstLimit || ev.completed {
 		return
 	}
@@ -62,14 +62,14 @@ func (ev *evaluation) answerNone(c *algorithms.Charge, o *observations) {
 }
 
 // markUnasked says why no store was asked for the side that is not enforced.
-func (ev *evaluation) markUnasked(c *algorithms.Charge, o *observations) {
+func (ev *evaluation) markUnasked(c *algorithms.Check, o *observations) {
 	if ev.other == otherAsync || ev.other == otherBeside {
 		o[c.Enforced.Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
 }
 
 // callCustom asks an enforced custom limiter, which no store judges.
-func (ev *evaluation) callCustom(ctx context.Context, c *algorithms.Charge, o *observations) {
+func (ev *evaluation) callCustom(ctx context.Context, c *algorithms.Check, o *observations) {
 	s := &ev.sides[c.Enforced]
 	switch {
 	case s.custom == nil:
@@ -85,20 +85,20 @@ func (ev *evaluation) callCustom(ctx context.Context, c *algorithms.Charge, o *o
 // left may not have been charged there, and is not charged here: a candidate would be
 // charged alone. An authoritative is charged by askStandIn all the same, because clients
 // that leave early must not be without a limit.
-func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Charge, o *observations) {
+func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Check, o *observations) {
 	if ev.other != otherBeside || ev.clientLeft(ctx, c, o) {
 		return
 	}
 
 	other := c.Enforced.Other()
 	var judged [1]observations
-	ev.sides[other].store.evaluate(context.WithoutCancel(ctx), []algorithms.Charge{ev.only(other, c)}, judged[:])
+	ev.sides[other].store.evaluate(context.WithoutCancel(ctx), []algorithms.Check{ev.only(other, c)}, judged[:])
 	o[other] = judged[0][other]
 }
 
 // askStandIn asks the authoritative where an enforced candidate has failed: a candidate
 // must not fail at the client's cost.
-func askStandIn(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) {
+func askStandIn(ctx context.Context, c *algorithms.Check, ev *evaluation, o *observations) {
 	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]
 	if c.Enforced != algorithms.Candidate || candidate.Status == algorithms.Judged {
 		return
@@ -124,7 +124,7 @@ func askStandIn(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *ob
 }
 
 // askAuthoritative judges the authoritative by itself.
-func (ev *evaluation) askAuthoritative(ctx context.Context, c *algorithms.Charge) algorithms.Observation {
+func (ev *evaluation) askAuthoritative(ctx context.Context, c *algorithms.Check) algorithms.Observation {
 	s := &ev.sides[algorithms.Authoritative]
 	if s.custom != nil {
 		return call(ctx, s.custom, c, ev.limits[algorithms.Authoritative])
@@ -133,20 +133,20 @@ func (ev *evaluation) askAuthoritative(ctx context.Context, c *algorithms.Charge
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	var o [1]observations
-	s.store.evaluate(ctx, []algorithms.Charge{ev.only(algorithms.Authoritative, c)}, o[:])
+	s.store.evaluate(ctx, []algorithms.Check{ev.only(algorithms.Authoritative, c)}, o[:])
 	return o[0][algorithms.Authoritative]
 }
 
 // clientLeft reports whether an enforced custom limiter has no answer because its
 // client has disconnected: only custom limiters get the request's own context.
-func (ev *evaluation) clientLeft(ctx context.Context, c *algorithms.Charge, o *observations) bool {
+func (ev *evaluation) clientLeft(ctx context.Context, c *algorithms.Check, o *observations) bool {
 	return ev.sides[c.Enforced].custom != nil && o[c.Enforced].Status != algorithms.Judged &&
 		ctx.Err() == context.Canceled
 }
 
 // decide writes the enforced side's decision. If an enforced candidate fails, the
 // authoritative decides if it has answered. Otherwise the rule for failures does, and always for a first limit.
-func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *localAnswer, d *Decision) {
+func (ev *evaluation) decide(c *algorithms.Check, o *observations, local *localAnswer, d *Decision) {
 	from := c.Enforced
 	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged && !ev.spec.FirstLimit {
 		from = algorithms.Authoritative
@@ -239,7 +239,7 @@ func markStoreFailed(o observations) observations {
 
 // evidenceTime is the instant of a comparison by the clock that evidence is read by,
 // which is the clock of the service's own store.
-func (e *engine) evidenceTime(c *algorithms.Charge, ev *evaluation, o *observations) time.Time {
+func (e *engine) evidenceTime(c *algorithms.Check, ev *evaluation, o *observations) time.Time {
 	// The store's own answer is the most exact, unless Config.Clock gave it the instant.
 	at := o[algorithms.Authoritative].At
 	first := e.stores[0]
@@ -262,7 +262,7 @@ func (e *engine) evidenceTime(c *algorithms.Charge, ev *evaluation, o *observati
 
 // deferOther queues the side that is asked after the answer, and reports whether it is
 // queued: its outcome is then recorded when it has been asked.
-func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, seen *observations) bool {
+func (ev *evaluation) deferOther(c *algorithms.Check, at time.Time, seen *observations) bool {
 	other := c.Enforced.Other()
 	if seen[other].Status != algorithms.Deferred {
 		return false
@@ -277,7 +277,7 @@ func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, seen *obser
 	case ev.sides[other].resting():
 		seen[other] = algorithms.Skip(algorithms.BreakerOpen)
 		return false
-	case !ev.progress.async.add(&asyncCheck{charge: *c, evaluation: *ev, at: at, seen: *seen}):
+	case !ev.progress.async.add(&asyncCheck{check: *c, evaluation: *ev, at: at, seen: *seen}):
 		seen[other] = algorithms.Skip(algorithms.QueueFull)
 		return false
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// shareOf is one instance's share of a limit, and whether a charge of that cost is too large
+// shareOf is one instance's share of a limit, and whether a check of that cost is too large
 // for the share and not for the limit. It is rounded up: a limit below the number of
 // instances must not become zero, which would deny everything.
 //
@@ -32,9 +32,9 @@ func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int
 // askCoarsely asks again for sides that have failed because their algorithm is exact with the
 // whole limit and not with a share of it, as a bucket can be. A step finds that out anyway, so
 // only these limits take the time to look for it.
-func (l *local) askCoarsely(charge algorithms.Charge, whole [2]algorithms.Limit, o *observations) {
+func (l *local) askCoarsely(check algorithms.Check, whole [2]algorithms.Limit, o *observations) {
 	for role := range o {
-		s := &charge.Sides[role]
+		s := &check.Sides[role]
 		if !s.Present() || o[role].Status != algorithms.Failed || s.Limit.Requests <= 0 {
 			continue
 		}
@@ -42,7 +42,7 @@ func (l *local) askCoarsely(charge algorithms.Charge, whole [2]algorithms.Limit,
 			continue
 		}
 
-		again := charge
+		again := check
 		again.Sides = [2]algorithms.Side{}
 		again.Sides[role] = *s
 		again.Sides[role].Limit = coarse(s.Limit)

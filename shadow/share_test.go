@@ -35,7 +35,7 @@ func newFleetOfLocals(a algorithms.Algorithm, l algorithms.Limit, n int) *fleetO
 }
 
 func (f *fleetOfLocals) ask(instance int, cost int64) algorithms.Decision {
-	c := &algorithms.Charge{Policy: "p", Key: "k", Cost: cost}
+	c := &algorithms.Check{Policy: "p", Key: "k", Cost: cost}
 	return f.instances[instance].feed(c, f.ev, int64(len(f.instances))).decision
 }
 

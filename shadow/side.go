@@ -13,7 +13,7 @@ import (
 // store keeps, a custom limiter, or none. The zero side is no side at all.
 type side struct {
 	none      bool            // an authoritative that allows everything; nothing is asked
-	algorithm algorithms.Side // without its limit, which comes with each charge
+	algorithm algorithms.Side // without its limit, which comes with each check
 	store     *store          // keeps the algorithm's state; nil for a custom side
 	custom    Limiter         // nil for an algorithm
 	each      bool            // each instance has such a budget of its own: nothing is shared

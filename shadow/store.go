@@ -97,25 +97,25 @@ func fullTimeOf(client redis.UniversalClient) time.Duration {
 // remote reports whether asking the store can fail. Only a store in memory has no breaker.
 func (s *store) remote() bool { return s.nodes != nil }
 
-// evaluate judges the charges. Every failure is in an observation.
-func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into []observations) {
+// evaluate judges the checks. Every failure is in an observation.
+func (s *store) evaluate(ctx context.Context, checks []algorithms.Check, into []observations) {
 	// Memory does not wait, so a deadline ends nothing. A request whose time is over is charged all the same: its handler may
 	// still run, and a client could set deadlines that no limit holds.
 	if !s.remote() {
-		if err := s.pair.Evaluate(context.Background(), charges, into); err != nil {
-			answerAll(algorithms.Failure(err), charges, into)
+		if err := s.pair.Evaluate(context.Background(), checks, into); err != nil {
+			answerAll(algorithms.Failure(err), checks, into)
 		}
 		return
 	}
 
 	if s.nodes.cluster == nil {
-		s.evaluateOn(ctx, s.nodes.whole, question{charges: charges, into: into})
+		s.evaluateOn(ctx, s.nodes.whole, question{checks: checks, into: into})
 		return
 	}
 
-	// Most requests go to one node. No charge is copied for them.
-	records, places := s.nodes.find(charges)
-	q := question{charges, into, records}
+	// Most requests go to one node. No check is copied for them.
+	records, places := s.nodes.find(checks)
+	q := question{checks, into, records}
 	if allEqual(places) {
 		s.evaluateOn(ctx, places[0], q)
 		return
@@ -125,7 +125,7 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 
 // question is what a pair is asked in one call. The keys of the records are nil unless the store is a cluster.
 type question struct {
-	charges []algorithms.Charge
+	checks  []algorithms.Check
 	into    []observations
 	records []string
 }
@@ -134,30 +134,30 @@ func allEqual(places []*breaker) bool {
 	return !slices.ContainsFunc(places, func(b *breaker) bool { return b != places[0] })
 }
 
-// evaluateOn judges charges whose records are on one node.
+// evaluateOn judges checks whose records are on one node.
 func (s *store) evaluateOn(ctx context.Context, node *breaker, q question) {
 	// An open breaker costs nothing: the store is not asked, and the request falls back.
 	asked, ok := node.allow()
 	if !ok {
 		s.nodes.look()
-		answerAll(algorithms.Skip(algorithms.BreakerOpen), q.charges, q.into)
+		answerAll(algorithms.Skip(algorithms.BreakerOpen), q.checks, q.into)
 		return
 	}
 
 	if err := s.askPair(ctx, q); err != nil {
-		answerAll(algorithms.Failure(err), q.charges, q.into)
+		answerAll(algorithms.Failure(err), q.checks, q.into)
 	}
-	s.finish(ctx, node, asked, q.charges, q.into)
+	s.finish(ctx, node, asked, q.checks, q.into)
 }
 
-// visit is the part of an evaluation that is one node's: consecutive charges of a batch.
+// visit is the part of an evaluation that is one node's: consecutive checks of a batch.
 type visit struct {
 	node     *breaker
 	asked    attempt
 	from, to int
 }
 
-// evaluateByNode judges charges whose records are on several nodes. Those of nodes with an
+// evaluateByNode judges checks whose records are on several nodes. Those of nodes with an
 // open breaker are answered so, and the others are asked all at once: one after the other
 // would be as many round trips.
 func (s *store) evaluateByNode(ctx context.Context, places []*breaker, q question) {
@@ -170,17 +170,17 @@ func (s *store) evaluateByNode(ctx context.Context, places []*breaker, q questio
 			continue
 		}
 
-		v := visit{node: node, from: len(asks.charges)}
+		v := visit{node: node, from: len(asks.checks)}
 		asked, ok := node.allow()
 		for i := first; i < len(places); i++ {
 			if places[i] != node {
 				continue
 			}
 			if !ok {
-				answerAll(algorithms.Skip(algorithms.BreakerOpen), q.charges[i:i+1], q.into[i:i+1])
+				answerAll(algorithms.Skip(algorithms.BreakerOpen), q.checks[i:i+1], q.into[i:i+1])
 				continue
 			}
-			asks.charges = append(asks.charges, q.charges[i])
+			asks.checks = append(asks.checks, q.checks[i])
 			asks.into = append(asks.into, observations{})
 			asks.records = append(asks.records, q.records[i])
 			indexes = append(indexes, i)
@@ -190,7 +190,7 @@ func (s *store) evaluateByNode(ctx context.Context, places []*breaker, q questio
 			s.nodes.look()
 			continue
 		}
-		v.asked, v.to = asked, len(asks.charges)
+		v.asked, v.to = asked, len(asks.checks)
 		visits = append(visits, v)
 	}
 
@@ -207,20 +207,20 @@ func (s *store) visitAll(ctx context.Context, visits []visit, q question) {
 	}
 
 	if err := s.askPair(ctx, q); err != nil {
-		answerAll(algorithms.Failure(err), q.charges, q.into)
+		answerAll(algorithms.Failure(err), q.checks, q.into)
 	}
 	for _, v := range visits {
-		s.finish(ctx, v.node, v.asked, q.charges[v.from:v.to], q.into[v.from:v.to])
+		s.finish(ctx, v.node, v.asked, q.checks[v.from:v.to], q.into[v.from:v.to])
 	}
 }
 
-func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charges []algorithms.Charge, into []observations) {
-	if !anyAnswer(charges, into) {
+func (s *store) finish(ctx context.Context, node *breaker, asked attempt, checks []algorithms.Check, into []observations) {
+	if !anyAnswer(checks, into) {
 		node.finish(asked, errNotAsked)
 		return
 	}
 
-	failed := failureOf(charges, into)
+	failed := failureOf(checks, into)
 	if failed == nil {
 		node.finish(asked, nil)
 		return
@@ -254,19 +254,19 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 func (s *store) askPair(ctx context.Context, q question) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &lua.StoreError{Side: q.charges[0].Enforced, Err: fmt.Errorf("panic: %v", p)}
+			err = &lua.StoreError{Side: q.checks[0].Enforced, Err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
 	if q.records != nil {
-		return s.nodes.cluster.pair.EvaluateRecords(ctx, q.charges, q.records, q.into)
+		return s.nodes.cluster.pair.EvaluateRecords(ctx, q.checks, q.records, q.into)
 	}
-	return s.pair.Evaluate(ctx, q.charges, q.into)
+	return s.pair.Evaluate(ctx, q.checks, q.into)
 }
 
 // anyAnswer reports whether the store has answered or failed anything; a side that it left
-// Deferred is an answer. Charges that were refused before they were sent say nothing of it.
-func anyAnswer(charges []algorithms.Charge, into []observations) bool {
-	for i := range charges {
+// Deferred is an answer. Checks that were refused before they were sent say nothing of it.
+func anyAnswer(checks []algorithms.Check, into []observations) bool {
+	for i := range checks {
 		for role := range into[i] {
 			o := &into[i][role]
 			if o.Status == algorithms.Judged || o.Status == algorithms.Deferred || !o.At.IsZero() || failedByStore(o) {
@@ -278,9 +278,9 @@ func anyAnswer(charges []algorithms.Charge, into []observations) bool {
 }
 
 // answerAll gives one observation to every side that is there.
-func answerAll(o algorithms.Observation, charges []algorithms.Charge, into []observations) {
-	for i := range charges {
-		for role, side := range charges[i].Sides {
+func answerAll(o algorithms.Observation, checks []algorithms.Check, into []observations) {
+	for i := range checks {
+		for role, side := range checks[i].Sides {
 			into[i][role] = algorithms.Unjudged(algorithms.Absent)
 			if side.Present() {
 				into[i][role] = o
@@ -311,10 +311,10 @@ func failsBothSides(o *algorithms.Observation) bool {
 }
 
 // failureOf returns the store's own error that failed an enforced side, nil if there is none.
-func failureOf(charges []algorithms.Charge, into []observations) (worst *lua.StoreError) {
-	for i := range charges {
+func failureOf(checks []algorithms.Check, into []observations) (worst *lua.StoreError) {
+	for i := range checks {
 		var failed *lua.StoreError
-		if errors.As(into[i][charges[i].Enforced].Err, &failed) && (worst == nil || worst.NodeIsWell()) {
+		if errors.As(into[i][checks[i].Enforced].Err, &failed) && (worst == nil || worst.NodeIsWell()) {
 			worst = failed
 		}
 	}

@@ -20,9 +20,9 @@ type failing struct {
 	both  int // charges with both sides
 }
 
-func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+func (f *failing) Evaluate(_ context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
 	f.asked++
-	for i, c := range charges {
+	for i, c := range checks {
 		if c.Sides[0].Present() && c.Sides[1].Present() {
 			f.both++
 		}
@@ -36,9 +36,9 @@ func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into 
 }
 
 // pairFunc is a store's pair that is one function.
-type pairFunc func(context.Context, []algorithms.Charge, [][2]algorithms.Observation) error
+type pairFunc func(context.Context, []algorithms.Check, [][2]algorithms.Observation) error
 
-func (f pairFunc) Evaluate(ctx context.Context, c []algorithms.Charge, o [][2]algorithms.Observation) error {
+func (f pairFunc) Evaluate(ctx context.Context, c []algorithms.Check, o [][2]algorithms.Observation) error {
 	return f(ctx, c, o)
 }
 
@@ -54,13 +54,13 @@ func (s *store) ask(both bool) error {
 // observe asks the store and returns what became of the enforced side.
 func (s *store) observe(both bool) algorithms.Observation {
 	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
-	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side}}
+	c := algorithms.Check{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side}}
 	if both {
 		side.ID = "b"
 		c.Sides[1] = side
 	}
 	var o [1][2]algorithms.Observation
-	s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
+	s.evaluate(context.Background(), []algorithms.Check{c}, o[:])
 	return o[0][0]
 }
 
@@ -72,10 +72,10 @@ func answerOf(err error) (o algorithms.Observation) {
 	return o
 }
 
-func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
+func TestRefusedChecksTellNothingOfTheStore(t *testing.T) {
 	asked := 0
-	s := storeOn(pairFunc(func(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
-		if charges[0].Cost < 0 { // as lua.Pair: refused without asking Redis
+	s := storeOn(pairFunc(func(_ context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
+		if checks[0].Cost < 0 { // as lua.Pair: refused without asking Redis
 			into[0] = [2]algorithms.Observation{algorithms.Failure(algorithms.ErrCost), algorithms.Unjudged(algorithms.Absent)}
 			return nil
 		}
@@ -84,13 +84,13 @@ func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
 		into[0] = observations{algorithms.Failure(refused), algorithms.Unjudged(algorithms.Absent)}
 		return nil
 	}))
-	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}}}
+	c := algorithms.Check{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}}}
 	bad := c
 	bad.Cost = -1
 	var o [1][2]algorithms.Observation
 	for range 100 {
-		s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
-		s.evaluate(context.Background(), []algorithms.Charge{bad}, o[:])
+		s.evaluate(context.Background(), []algorithms.Check{c}, o[:])
+		s.evaluate(context.Background(), []algorithms.Check{bad}, o[:])
 	}
 
 	if asked > breakAfter {
@@ -104,7 +104,7 @@ func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
 func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answersIn := 12 * time.Millisecond
-		s := storeOn(pairFunc(func(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+		s := storeOn(pairFunc(func(ctx context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -124,12 +124,12 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 		side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
 		other := side
 		other.ID = "b"
-		c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side, other}}
+		c := algorithms.Check{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side, other}}
 		var o [1][2]algorithms.Observation
 		ask := func(given time.Duration) {
 			ctx, cancel := context.WithTimeout(context.Background(), given)
 			defer cancel()
-			s.evaluate(ctx, []algorithms.Charge{c}, o[:])
+			s.evaluate(ctx, []algorithms.Check{c}, o[:])
 		}
 
 		for _, given := range []time.Duration{0, time.Millisecond, 11 * time.Millisecond} {

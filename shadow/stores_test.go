@@ -143,7 +143,7 @@ func TestObserverIsCalled(t *testing.T) {
 	want := []shadow.Outcome{shadow.AgreeAllow, shadow.NewlyDenied, shadow.AgreeDeny}
 	for i, c := range seen {
 		if c.Key != "alice" || c.Policy != policy || c.Cost != 1 || c.At.IsZero() {
-			t.Errorf("comparison %d is of another charge: %+v", i, c)
+			t.Errorf("comparison %d is of another check: %+v", i, c)
 		}
 		if c.Outcome != want[i] || c.Differs() != (i == 1) || c.Observed[algorithms.Candidate].Decision.Allowed != (i == 0) {
 			t.Errorf("comparison %d: %+v", i, c)

@@ -11,7 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// admission is a charge that was admitted, and the side that was enforced.
+// admission is a check that was admitted, and the side that was enforced.
 type admission struct {
 	at   time.Time
 	cost int64
@@ -131,7 +131,7 @@ func TestSaturatedSwapKeepsTheLargerBound(t *testing.T) {
 	})
 }
 
-// burst is n charges of one cost at an instant after swapStart, and how many of them must be
+// burst is n checks of one cost at an instant after swapStart, and how many of them must be
 // admitted. With swap the candidate is enforced before them.
 type burst struct {
 	at       time.Duration
@@ -141,7 +141,7 @@ type burst struct {
 	swap     bool
 }
 
-// drip is a charge of 1 each tenth of a window, up to one window's time after from.
+// drip is a check of 1 each tenth of a window, up to one window's time after from.
 func drip(from time.Duration) (list []burst) {
 	for i := 1; i < 10; i++ {
 		list = append(list, burst{at: from + time.Duration(i)*swapWindow/10, n: 1, cost: 1, admitted: 1})

@@ -81,7 +81,7 @@ func newSwapper(t testing.TB, sides [2]algorithms.Side, cfg shadow.Config) *swap
 	return s
 }
 
-// decide judges a charge of a user at the swapper's instant.
+// decide judges a check of a user at the swapper's instant.
 func (s *swapper) decide(user string, cost int64) shadow.Decision {
 	return s.Decide(s.t.Context(), &policies.Request{User: user, Size: cost})
 }

@@ -99,7 +99,7 @@ func (y *synchronizer) run(ctx context.Context) {
 
 		select {
 		case <-ctx.Done():
-		case <-y.changed: // the admitted charges are told, also where no request comes any more
+		case <-y.changed: // the admitted checks are told, also where no request comes any more
 		case <-tick:
 		}
 		if timer != nil {

@@ -38,7 +38,7 @@ func TestSynchronizedSideIsDecidedInTheProcess(t *testing.T) {
 		t.Errorf("before an exchange: %+v, want b's own count", d)
 	}
 
-	// a learns of b's two charges when it has something to tell itself.
+	// a learns of b's two checks when it has something to tell itself.
 	syncNow(t, a)
 	syncNow(t, b)
 	if d := ask(t, b, "alice"); d.Allowed || d.Remaining != 0 || d.Fallback {
@@ -127,7 +127,7 @@ func TestSynchronizedStoreTellsAllKeysAtClose(t *testing.T) {
 	}
 }
 
-// While an exchange gets no answer, both sides are decided, and the same charges are compared.
+// While an exchange gets no answer, both sides are decided, and the same checks are compared.
 func TestStalledExchangeDelaysNothing(t *testing.T) {
 	text := strings.Replace(synchronizedFile, "store: { sync: 10s } }", "store: { sync: 10s } }\n"+
 		"    candidate: { algorithm: gcra, limit: 2, window: 1h, store: { sync: 10s } }", 1)
@@ -216,7 +216,7 @@ policies:
 		t.Errorf("%g differences by sync_lag, want 4: b has not heard of a's four", got)
 	}
 	if got := metricOf(t, a, "shadowlimit_comparisons_total", "newly_allowed"); got != 0 {
-		t.Errorf("%g newly allowed by a, which has had all charges but b's denials", got)
+		t.Errorf("%g newly allowed by a, which has had all checks but b's denials", got)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestReloadOfSynchronizedSides(t *testing.T) {
 		syncNow(t, h)
 	}
 	if n := allowed(t, h, "alice"); n != 2 {
-		t.Errorf("%d allowed, want the 2 that are left of 4 after 2 charges of the synchronized side", n)
+		t.Errorf("%d allowed, want the 2 that are left of 4 after 2 checks of the synchronized side", n)
 	}
 }
 

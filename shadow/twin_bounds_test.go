@@ -68,7 +68,7 @@ func TestTwinsKeepTheLimit(t *testing.T) {
 	}
 }
 
-// queueWasFull reports whether a charge found no room in the queue.
+// queueWasFull reports whether a check found no room in the queue.
 func (w *twinWorld) queueWasFull() bool {
 	for _, c := range w.comparisons {
 		for _, o := range c.Observed {

@@ -49,7 +49,7 @@ func (w *twinWorld) checkCounted() {
 	}
 }
 
-// twinOutages are what can keep a charge from being judged behind its request.
+// twinOutages are what can keep a check from being judged behind its request.
 var twinOutages = map[string]func(*twinWorld){
 	"the stores are dead, and a breaker opens": func(w *twinWorld) {
 		for i := range w.servers {

@@ -19,8 +19,8 @@ import (
 type twinServer struct {
 	mu     sync.Mutex
 	memory *algorithms.Memory
-	ran    []algorithms.Charge // since the data began; a replica replays them
-	raised []int               // how many charges had run at each raise of the counter that shows a loss
+	ran    []algorithms.Check // since the data began; a replica replays them
+	raised []int              // how many checks had run at each raise of the counter that shows a loss
 	filler int
 
 	clock   time.Duration // ahead of the true time
@@ -56,7 +56,7 @@ type twinReply struct {
 
 // exchange runs the commands of one client's round trip. The client waits until ctx is over;
 // commands that are held up longer run all the same, unless the server is lossy.
-func (s *twinServer) exchange(ctx context.Context, charges []algorithms.Charge, latency time.Duration) ([]twinReply, error) {
+func (s *twinServer) exchange(ctx context.Context, checks []algorithms.Check, latency time.Duration) ([]twinReply, error) {
 	replies := make(chan []twinReply, 1)
 	s.mu.Lock()
 	life := s.life
@@ -67,7 +67,7 @@ func (s *twinServer) exchange(ctx context.Context, charges []algorithms.Charge, 
 		if s.unknown() {
 			time.Sleep(2 * latency) // the answer is NOSCRIPT, and the script comes as text
 		}
-		list := s.run(ctx, charges, life)
+		list := s.run(ctx, checks, life)
 		time.Sleep(latency)
 		replies <- list
 	}()
@@ -87,7 +87,7 @@ func (s *twinServer) unknown() (forgot bool) {
 }
 
 // run waits until the server is not held, and judges.
-func (s *twinServer) run(ctx context.Context, charges []algorithms.Charge, life int) []twinReply {
+func (s *twinServer) run(ctx context.Context, checks []algorithms.Check, life int) []twinReply {
 	s.mu.Lock()
 	for wait := time.Until(s.held); wait > 0 && s.life == life && !s.dead; wait = time.Until(s.held) {
 		s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *twinServer) run(ctx context.Context, charges []algorithms.Charge, life 
 	}
 	defer s.mu.Unlock()
 
-	list := make([]twinReply, len(charges))
-	for i, c := range charges {
+	list := make([]twinReply, len(checks))
+	for i, c := range checks {
 		both := c.Sides[0].Present() && c.Sides[1].Present()
 		switch {
 		case s.dead, s.life != life:
@@ -120,18 +120,18 @@ func (s *twinServer) run(ctx context.Context, charges []algorithms.Charge, life 
 }
 
 // hasLog reports whether a side has a key beside the record.
-func hasLog(c *algorithms.Charge) bool {
+func hasLog(c *algorithms.Check) bool {
 	return slices.ContainsFunc(c.Sides[:], func(s algorithms.Side) bool { return s.Algorithm == algorithms.SlidingWindowLog{} })
 }
 
 // judge requires s.mu.
-func (s *twinServer) judge(c algorithms.Charge) (observations, error) {
+func (s *twinServer) judge(c algorithms.Check) (observations, error) {
 	if c.At.IsZero() {
 		c.At = time.Now().Add(s.clock)
 	}
 	s.expire(c.At)
 	c.Key = fmt.Sprint(c.Key, "/", s.evicted[c.Key])
-	return s.charge(c)
+	return s.check(c)
 }
 
 // expire drops records that are idle, as Redis does: the memory looks at two of them for
@@ -140,16 +140,16 @@ func (s *twinServer) expire(at time.Time) {
 	for range 2 {
 		s.filler++
 		filler := algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 1, Window: time.Microsecond}}
-		_, _ = s.charge(algorithms.Charge{
+		_, _ = s.check(algorithms.Check{
 			Policy: "filler", Key: fmt.Sprint(s.filler), Cost: 1, At: at, Sides: [2]algorithms.Side{filler},
 		})
 	}
 }
 
-func (s *twinServer) charge(c algorithms.Charge) (observations, error) {
+func (s *twinServer) check(c algorithms.Check) (observations, error) {
 	s.ran = append(s.ran, c)
 	var into [1]observations
-	err := s.memory.Evaluate(context.Background(), []algorithms.Charge{c}, into[:])
+	err := s.memory.Evaluate(context.Background(), []algorithms.Check{c}, into[:])
 	return into[0], err
 }
 
@@ -167,7 +167,7 @@ func (s *twinServer) goBack(missed int) {
 	s.raised = slices.DeleteFunc(s.raised, func(ran int) bool { return ran > len(kept) || len(kept) == 0 })
 	s.memory, s.ran = newTwinMemory(), nil
 	for _, c := range kept {
-		_, _ = s.charge(c)
+		_, _ = s.check(c)
 	}
 }
 
@@ -215,11 +215,11 @@ func (p *twinProcess) gone() bool {
 }
 
 // Evaluate implements algorithms.Pair.
-func (l *twinLink) Evaluate(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+func (l *twinLink) Evaluate(ctx context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	kept := slices.Clone(charges)
+	kept := slices.Clone(checks)
 	for i := range kept {
 		kept[i].Key = strings.Clone(kept[i].Key)
 	}
@@ -245,7 +245,7 @@ func (l *twinLink) Evaluate(ctx context.Context, charges []algorithms.Charge, in
 }
 
 // ask sends the commands of one round trip, with the client's own timeout.
-func (l *twinLink) ask(ctx context.Context, charges []algorithms.Charge) ([]twinReply, error) {
+func (l *twinLink) ask(ctx context.Context, checks []algorithms.Check) ([]twinReply, error) {
 	l.process.running()
 	defer l.process.running()
 	ctx, cancel := context.WithTimeout(ctx, lua.DefaultBudget)
@@ -260,7 +260,7 @@ func (l *twinLink) ask(ctx context.Context, charges []algorithms.Charge) ([]twin
 		return nil, ctx.Err()
 	}
 
-	replies, err := l.exchange(ctx, charges, l.latency())
+	replies, err := l.exchange(ctx, checks, l.latency())
 	if way == wayMuted {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -208,7 +208,7 @@ func (in *twinInstance) connect(log *slog.Logger) []*store {
 	return stores
 }
 
-// migrationOf makes the policy of a release, and the charge of a request.
+// migrationOf makes the policy of a release, and the check of a request.
 func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migration) *migration {
 	limits := in.world.limits
 	if r.halved {
@@ -217,7 +217,7 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 	}
 
 	var sides [2]side
-	charge := algorithms.Charge{Policy: twinPolicy}
+	check := algorithms.Check{Policy: twinPolicy}
 	for role, place := range in.world.places {
 		s := algorithms.Side{ID: "side " + algorithms.Role(role).String(), Algorithm: in.world.algorithm}
 		if role == int(algorithms.Candidate) && in.world.other != nil {
@@ -234,17 +234,17 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 		case customInMemory, customApart:
 			sides[role] = customSide(in.custom)
 		}
-		charge.Sides[role] = algorithms.Side{Limit: limits[role]}
+		check.Sides[role] = algorithms.Side{Limit: limits[role]}
 		if sides[role].custom == nil {
 			s.Limit = limits[role]
-			charge.Sides[role] = s
+			check.Sides[role] = s
 			if in.world.adapts {
 				sides[role].adaptation = in.world.adaptationOf(s)
 			}
 		}
 	}
 	if r.plain {
-		sides[1], charge.Sides[1] = side{}, algorithms.Side{}
+		sides[1], check.Sides[1] = side{}, algorithms.Side{}
 	}
 
 	config := stages.Config{Automatic: true}
@@ -256,7 +256,7 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 	o := in.options()
 	o.before = before
 	m := newMigration(spec, sides, o)
-	in.Pair.charge = charge
+	in.Pair.check = check
 	return m
 }
 
@@ -277,9 +277,9 @@ func (in *twinInstance) newCustom() Limiter {
 			limit = in.world.unlike
 		}
 		own := algorithms.Side{Algorithm: in.world.algorithm, Limit: limit}
-		c := algorithms.Charge{Policy: "custom", Key: key, Cost: cost, Sides: [2]algorithms.Side{own}}
+		c := algorithms.Check{Policy: "custom", Key: key, Cost: cost, Sides: [2]algorithms.Side{own}}
 		var into [1]observations
-		err := pair.Evaluate(ctx, []algorithms.Charge{c}, into[:])
+		err := pair.Evaluate(ctx, []algorithms.Check{c}, into[:])
 		return into[0][0].Decision, errors.Join(err, into[0][0].Err)
 	})
 }

@@ -26,7 +26,7 @@ const (
 type Backend struct {
 	Name string // in failures
 	Pair algorithms.Pair
-	// Batch is how many charges one Evaluate carries; 0 means 64. A pair that cannot judge
+	// Batch is how many checks one Evaluate carries; 0 means 64. A pair that cannot judge
 	// keys of several slots in one call has 1.
 	Batch int
 }
@@ -84,16 +84,16 @@ func differTrace(seed uint64, backends []Backend) error {
 	// has learned from the model's answers by then, and not from a backend's.
 	trace := NewTrace(seed)
 	for done := 0; done < traceSteps; done += batchSteps {
-		var charges []algorithms.Charge
+		var checks []algorithms.Check
 		var steps []Step
 		for range batchSteps {
 			s := trace.Next()
 			steps = append(steps, s)
-			charges = append(charges, s.Charge)
+			checks = append(checks, s.Check)
 		}
 
 		for _, b := range backends {
-			if err := b.differ(charges, steps); err != nil {
+			if err := b.differ(checks, steps); err != nil {
 				return fmt.Errorf("seed %d, after step %d: %s: %w", seed, done, b.Name, err)
 			}
 		}
@@ -101,14 +101,14 @@ func differTrace(seed uint64, backends []Backend) error {
 	return nil
 }
 
-// differ judges the charges of a batch and returns the first difference from the model.
-func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
-	// A batch may name a key several times: its charges must be judged in their order.
-	got := make([][2]algorithms.Observation, len(charges))
+// differ judges the checks of a batch and returns the first difference from the model.
+func (b Backend) differ(checks []algorithms.Check, steps []Step) error {
+	// A batch may name a key several times: its checks must be judged in their order.
+	got := make([][2]algorithms.Observation, len(checks))
 	each := cmp.Or(b.Batch, batchSteps)
-	for from := 0; from < len(charges); from += each {
-		to := min(from+each, len(charges))
-		if err := b.Pair.Evaluate(context.Background(), charges[from:to], got[from:to]); err != nil {
+	for from := 0; from < len(checks); from += each {
+		to := min(from+each, len(checks))
+		if err := b.Pair.Evaluate(context.Background(), checks[from:to], got[from:to]); err != nil {
 			return err
 		}
 	}
@@ -119,8 +119,8 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 				return fmt.Errorf("step %d of the batch, %s side: %w", i, algorithms.Role(r), err)
 			}
 			if !same(steps[i].Want[r], got[i][r]) {
-				return fmt.Errorf("step %d of the batch differs on the %s side\n  charge %s\n  want %s\n  got  %s",
-					i, algorithms.Role(r), describe(charges[i]), describeObservation(steps[i].Want[r]), describeObservation(got[i][r]))
+				return fmt.Errorf("step %d of the batch differs on the %s side\n  check  %s\n  want %s\n  got  %s",
+					i, algorithms.Role(r), describe(checks[i]), describeObservation(steps[i].Want[r]), describeObservation(got[i][r]))
 			}
 		}
 	}
@@ -144,9 +144,9 @@ func same(want, got algorithms.Observation) bool {
 	return want.Decision == got.Decision && want.At.Equal(got.At)
 }
 
-// describe writes a charge so that a test can be written from it.
-func describe(c algorithms.Charge) string {
-	// The line has all that a program of its own needs to repeat the charge.
+// describe writes a check so that a test can be written from it.
+func describe(c algorithms.Check) string {
+	// The line has all that a program of its own needs to repeat the check.
 	var sides []string
 	for _, s := range c.Sides {
 		text := "absent"

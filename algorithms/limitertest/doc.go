@@ -16,7 +16,7 @@
 //	}
 //
 // The pair must keep every record while a test runs: a pair that drops records because it is
-// full gives clients new units, which the laws forbid. Instants come with the charges, and the suite reads no clock.
+// full gives clients new units, which the laws forbid. Instants come with the checks, and the suite reads no clock.
 //
 // A new backend is one more call of each. A new algorithm first needs its definition
 // as a rule of the [Oracle], and, if it behaves in a way that no other does, laws that

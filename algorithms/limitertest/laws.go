@@ -35,16 +35,16 @@ var laws = []law{
 	{"G10_shift", "moving a history by whole windows changes nothing", shiftInvariant},
 	{"G11_scale", "multiplying limit, burst and costs by the same number keeps every decision", scales},
 	{"G12_deterministic", "the same history has the same decisions", deterministic},
-	{"G13_concurrent", "charges of 1 that arrive together admit exactly the capacity", concurrent},
+	{"G13_concurrent", "checks of 1 that arrive together admit exactly the capacity", concurrent},
 	{"backwards_time_mints_nothing", "a history that goes back within a window is judged as if time had stood still", backwardsMintsNothing},
 	{"a_step_back_keeps_what_was_spent", "after a step back of over a window as much remains as before it", stepBackKeeps},
 	{"no_clock_locks_out", "whatever the clock does, no wait is longer than a window and the usual wait, and each one ends", clockLocksNotOut},
 	{"no_clock_mints_more_than_it_steps", "between two steps of over a window, no interval admits more than the bound", clockMintsNoMore},
 	{"over_capacity_is_never", "a cost above the capacity is denied with RetryAfter Never and leaves no trace", overCapacityNever},
-	{"twins_agree", "two sides of one limit have equal answers in each charge of both, if none came to one of them alone", twinsAgree},
+	{"twins_agree", "two sides of one limit have equal answers in each check of both, if none came to one of them alone", twinsAgree},
 	{"a_twin_begins_as_a_copy", "a side that begins beside one of its algorithm and window answers as that one does", twinBeginsAsCopy},
 	{"a_copy_is_apart", "what a side is charged that began as a copy, the other one does not notice", copyIsApart},
-	{"a_deferred_charge_moves_nothing_back", "a deferred charge is judged at its side's last one that counts, however far that is ahead", deferredStands},
+	{"a_deferred_charge_moves_nothing_back", "a deferred check is judged at its side's last one that counts, however far that is ahead", deferredStands},
 }
 
 // upperBound finds what a limiter must never do, whatever its details: let too much through.
@@ -63,7 +63,7 @@ func (t *trial) holdsBound(events []event, decisions []algorithms.Decision) {
 		}
 	}
 
-	// Every interval from one admitted charge to another: a longer one adds only time.
+	// Every interval from one admitted check to another: a longer one adds only time.
 	definition := ruleOf(t.subject.Algorithm.Name())
 	for i := range admitted {
 		sum := int64(0)
@@ -230,7 +230,7 @@ func resetAfterExact(t *trial) {
 		t.Fatalf("all %d remain %s before the key is as if never used", d.Remaining, d.ResetAfter)
 	}
 
-	// A charge of the whole capacity is decided as for a fresh key only if nothing is owed.
+	// A check of the whole capacity is decided as for a fresh key only if nothing is owed.
 	reset := final.at + d.ResetAfter.Microseconds()
 	probe := event{reset, t.limit.Capacity()}
 	if used, fresh := last(t.judge(append(events, probe)...)), last(t.judge(probe)); used != fresh {
@@ -287,7 +287,7 @@ func deterministic(t *trial) {
 	t.equal(t.judge(events...), t.judge(events...))
 }
 
-// concurrent finds a charge that reads a state before another one has written it. All charges
+// concurrent finds a check that reads a state before another one has written it. All checks
 // have one instant, so nothing refills in between, and the number admitted is exact.
 func concurrent(t *trial) {
 	const callers = 4
@@ -304,11 +304,11 @@ func concurrent(t *trial) {
 	var group sync.WaitGroup
 	for range callers {
 		group.Go(func() {
-			charge := algorithms.Charge{Policy: t.policy, Key: key, Cost: 1, At: time.UnixMicro(base),
+			check := algorithms.Check{Policy: t.policy, Key: key, Cost: 1, At: time.UnixMicro(base),
 				Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: t.limit}}}
 			for range each {
 				var into [1][2]algorithms.Observation
-				err := t.pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:])
+				err := t.pair.Evaluate(context.Background(), []algorithms.Check{check}, into[:])
 				if err == nil && into[0][0].Decision.Allowed {
 					admitted.Add(1)
 				}

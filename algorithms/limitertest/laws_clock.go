@@ -12,17 +12,17 @@ import (
 // The laws of this file are those of clocks that are set back.
 
 // backwardsMintsNothing compares two histories of the same costs: back, whose instants
-// jump back at times, by a window at most, and still, in which the clock stands at the last admitted charge
+// jump back at times, by a window at most, and still, in which the clock stands at the last admitted check
 // instead. It finds limiters that give a client new units when a clock is set back: a key is
-// judged at the later of the charge's instant and its last admitted one.
+// judged at the later of the check's instant and its last admitted one.
 func backwardsMintsNothing(t *trial) {
 	still := t.drawEvents()
 	back := append([]event(nil), still...)
 	d := t.judge(still...)
 
-	// The jumps are drawn one after the other, since each changes which later charges are
+	// The jumps are drawn one after the other, since each changes which later checks are
 	// admitted, and with that where the clock has to stand.
-	spent := int64(base) // the last instant at which a charge counted
+	spent := int64(base) // the last instant at which a check counted
 	for i := range still {
 		if i > 0 && rapid.Bool().Draw(t.T, "back") {
 			back[i].at = max(base, spent-rapid.Int64Range(0, t.limit.Window.Microseconds()).Draw(t.T, "by"))
@@ -34,7 +34,7 @@ func backwardsMintsNothing(t *trial) {
 		}
 	}
 
-	// Waits differ by the jump, since they count from the charge's own instant.
+	// Waits differ by the jump, since they count from the check's own instant.
 	for i, b := range t.judge(back...) {
 		if b.Allowed != d[i].Allowed || b.Remaining != d[i].Remaining {
 			t.Fatalf("event %d at %d instead of %d\n  stood still %+v\n  went back   %+v", i, back[i].at, still[i].at, d[i], b)
@@ -42,7 +42,7 @@ func backwardsMintsNothing(t *trial) {
 	}
 }
 
-// counts reports whether a charge with that decision has moved the key's instant.
+// counts reports whether a check with that decision has moved the key's instant.
 func counts(e event, d algorithms.Decision) bool { return e.cost > 0 && d.Allowed }
 
 // drawWild draws events whose clock is set back now and then.
@@ -76,7 +76,7 @@ func stepBackKeeps(t *trial) {
 		return
 	}
 
-	// Only a charge that counts moves a key's instant, so the history ends with one.
+	// Only a check that counts moves a key's instant, so the history ends with one.
 	events = events[:spent+1]
 	before := last(t.judge(events...))
 	to := events[spent].at - t.limit.Window.Microseconds() - rapid.Int64Range(1, 1e9).Draw(t.T, "by")
@@ -99,7 +99,7 @@ func clockLocksNotOut(t *trial) {
 		return
 	}
 
-	// A key that lies ahead is moved to the charge's instant, and may then be in use for as long
+	// A key that lies ahead is moved to the check's instant, and may then be in use for as long
 	// as any key.
 	usual := algorithms.Forgotten(algorithms.TraitsOf(t.subject.Algorithm).Shape, t.limit, 0)
 	if most := t.limit.Window + time.Duration(usual)*time.Microsecond; d.RetryAfter > most {
@@ -116,7 +116,7 @@ func clockLocksNotOut(t *trial) {
 }
 
 // clockMintsNoMore finds units that a clock makes by going to and fro. Instants are those at which
-// the charges were judged: the latest so far, until the clock goes back by more than a window.
+// the checks were judged: the latest so far, until the clock goes back by more than a window.
 func clockMintsNoMore(t *trial) {
 	events := t.drawWild()
 	definition := ruleOf(t.subject.Algorithm.Name())
@@ -136,7 +136,7 @@ func clockMintsNoMore(t *trial) {
 		e.at = max(e.at, stands)
 		stands = e.at
 
-		// Each interval that ends with this charge is held against the algorithm's bound.
+		// Each interval that ends with this check is held against the algorithm's bound.
 		run = append(run, e)
 		sum := int64(0)
 		for j := len(run) - 1; j >= 0; j-- {

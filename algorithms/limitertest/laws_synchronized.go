@@ -52,11 +52,11 @@ func aloneIsInMemory(t *testing.T, open func() Exchange) {
 					one.reply = nil
 					one.late(t, 0, x)
 
-				// Peeks and costs beyond the capacity are among the charges.
+				// Peeks and costs beyond the capacity are among the checks.
 				default:
 					cost := rapid.Int64Range(0, 12).Draw(t, "cost")
 
-					want, got := chargeAt(plain, at, cost, a, b), chargeAt(one.memory, at, cost, a, b)
+					want, got := checkAt(plain, at, cost, a, b), checkAt(one.memory, at, cost, a, b)
 					if want != got {
 						t.Fatalf("%s: %+v, in memory %+v", a.Algorithm.Name(), got, want)
 					}
@@ -122,7 +122,7 @@ func (w *world) disturb(t *rapid.T, at int64, side algorithms.Side) {
 	p := w.all[i]
 
 	switch rapid.IntRange(0, 11).Draw(t, "op") {
-	// The parts of an exchange come one by one, so that charges fall between them, and an exchange may stay without its answer.
+	// The parts of an exchange come one by one, so that checks fall between them, and an exchange may stay without its answer.
 	case 0:
 		p.collect()
 	case 1:
@@ -149,13 +149,13 @@ func (w *world) disturb(t *rapid.T, at int64, side algorithms.Side) {
 			w.all = append(w.all, newProcess())
 		}
 	default:
-		w.charge(p, at, rapid.Int64Range(1, 4).Draw(t, "cost"), side)
+		w.check(p, at, rapid.Int64Range(1, 4).Draw(t, "cost"), side)
 	}
 }
 
 // charge charges a process, and counts what it admits.
-func (w *world) charge(p *process, at, cost int64, side algorithms.Side) {
-	if chargeAt(p.memory, at, cost, side)[0].Decision.Allowed {
+func (w *world) check(p *process, at, cost int64, side algorithms.Side) {
+	if checkAt(p.memory, at, cost, side)[0].Decision.Allowed {
 		p.total += cost
 		w.total += cost
 	}
@@ -186,7 +186,7 @@ func (w *world) overshoot() (sum int64) {
 // nothing else.
 func healingCountsOnce(t *testing.T, open func() Exchange) {
 	for _, side := range synchronizable {
-		// The limit is so high that nothing is denied, and no time passes: what a record holds is the sum of all charges.
+		// The limit is so high that nothing is denied, and no time passes: what a record holds is the sum of all checks.
 		side.Limit.Requests, side.Limit.Burst = 4000, min(side.Limit.Burst, 1)*4000
 		rapid.Check(t, func(t *rapid.T) {
 			w := newWorld(open(), rapid.IntRange(1, 4).Draw(t, "processes"))
@@ -229,7 +229,7 @@ func (w *world) part(t *rapid.T, n int, side algorithms.Side) (lost int64) {
 		return p.total - p.told
 
 	default:
-		w.charge(p, epochMicros, 3, side)
+		w.check(p, epochMicros, 3, side)
 	}
 	return 0
 }
@@ -238,10 +238,10 @@ func (w *world) part(t *rapid.T, n int, side algorithms.Side) (lost int64) {
 func (w *world) checkUnits(t *rapid.T, side algorithms.Side, lost int64) {
 	for _, i := range w.alive {
 		p := w.all[i]
-		w.charge(p, epochMicros, 1, side)
+		w.check(p, epochMicros, 1, side)
 		p.sync(i, w.exchange)
 
-		got := chargeAt(p.memory, epochMicros, 0, side)[0].Decision
+		got := checkAt(p.memory, epochMicros, 0, side)[0].Decision
 		if used := got.Capacity - got.Remaining; used != w.total-lost {
 			t.Fatalf("%s: process %d counts %d units, %d were admitted and %d lost", side.Algorithm.Name(), i, used, w.total, lost)
 		}

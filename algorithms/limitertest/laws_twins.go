@@ -24,15 +24,15 @@ func (t *trial) newTwins() *twins {
 	return &twins{trial: t, key: freshName(), sides: [2]algorithms.Side{side("a"), side("b")}}
 }
 
-// evaluate charges the sides that the charge has, both if it has none.
-func (w *twins) evaluate(e event, c algorithms.Charge) [2]algorithms.Observation {
+// evaluate charges the sides that the check has, both if it has none.
+func (w *twins) evaluate(e event, c algorithms.Check) [2]algorithms.Observation {
 	c.Policy, c.Key, c.Cost, c.At = w.policy, w.key, e.cost, time.UnixMicro(e.at)
 	if !c.Sides[0].Present() && !c.Sides[1].Present() {
 		c.Sides = w.sides
 	}
 
 	var into [1][2]algorithms.Observation
-	if err := w.pair.Evaluate(context.Background(), []algorithms.Charge{c}, into[:]); err != nil {
+	if err := w.pair.Evaluate(context.Background(), []algorithms.Check{c}, into[:]); err != nil {
 		w.Fatalf("evaluate: %v", err)
 	}
 	for r := range into[0] {
@@ -45,7 +45,7 @@ func (w *twins) evaluate(e event, c algorithms.Charge) [2]algorithms.Observation
 
 // together charges both sides at once, and fails the trial where their answers differ.
 func (w *twins) together(e event, enforced algorithms.Role) [2]algorithms.Observation {
-	o := w.evaluate(e, algorithms.Charge{Enforced: enforced})
+	o := w.evaluate(e, algorithms.Check{Enforced: enforced})
 	if o[0].Decision != o[1].Decision {
 		w.Fatalf("cost %d at %d under %s\n  one side   %+v\n  other side %+v", e.cost, e.at, w.limit, o[0].Decision, o[1].Decision)
 	}
@@ -54,7 +54,7 @@ func (w *twins) together(e event, enforced algorithms.Role) [2]algorithms.Observ
 
 // alone charges one side, and returns its answer.
 func (w *twins) alone(e event, r algorithms.Role) algorithms.Decision {
-	c := algorithms.Charge{Enforced: r}
+	c := algorithms.Check{Enforced: r}
 	c.Sides[r] = w.sides[r]
 	return w.evaluate(e, c)[r].Decision
 }
@@ -88,7 +88,7 @@ func twinBeginsAsCopy(t *trial) {
 		alone.alone(e, algorithms.Authoritative)
 	}
 	at := events[len(events)-1].at
-	if d := alone.evaluate(event{at, 0}, algorithms.Charge{Enforced: algorithms.Candidate})[algorithms.Candidate].Decision; d.ResetAfter != 0 {
+	if d := alone.evaluate(event{at, 0}, algorithms.Check{Enforced: algorithms.Candidate})[algorithms.Candidate].Decision; d.ResetAfter != 0 {
 		t.Fatalf("a side that begins enforced has %+v", d)
 	}
 }
@@ -104,7 +104,7 @@ func copyIsApart(t *trial) {
 		case i == 0:
 			w.alone(e, r)
 		case i == 1:
-			w.evaluate(e, algorithms.Charge{})
+			w.evaluate(e, algorithms.Check{})
 		default:
 			// The copy is charged before the side that it was copied from.
 			w.alone(event{e.at, 1}, r.Other())
@@ -115,14 +115,14 @@ func copyIsApart(t *trial) {
 	}
 }
 
-// deferredStands finds a deferred charge that is taken for a clock that was set back.
+// deferredStands finds a deferred check that is taken for a clock that was set back.
 func deferredStands(t *trial) {
 	events := t.drawEvents()
 	late, still := t.newTwins(), t.newTwins()
-	spent := int64(0) // the last instant at which a charge counted
+	spent := int64(0) // the last instant at which a check counted
 	for i, e := range events {
 		deferred := i > 0 && rapid.Bool().Draw(t.T, "deferred")
-		c := algorithms.Charge{Sides: [2]algorithms.Side{late.sides[0]}, Deferred: deferred}
+		c := algorithms.Check{Sides: [2]algorithms.Side{late.sides[0]}, Deferred: deferred}
 		arrives := e
 		if deferred {
 			arrives.at -= rapid.Int64Range(0, 3*t.limit.Window.Microseconds()).Draw(t.T, "by")

@@ -29,8 +29,8 @@ type modelPart struct {
 // NewModel returns a model of an empty store.
 func NewModel() *Model { return &Model{records: make(map[modelKey]modelRecord)} }
 
-// Evaluate judges a charge, which must carry its instant.
-func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
+// Evaluate judges a check, which must carry its instant.
+func (m *Model) Evaluate(c algorithms.Check) (into [2]algorithms.Observation) {
 	key := modelKey{c.Policy, c.Key}
 	old := m.records[key]
 
@@ -45,7 +45,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		parts[second].oracle = copyOf(parts[first], &c.Sides[first], &c.Sides[second])
 	}
 
-	// A deferred charge is not judged before its sides' last ones.
+	// A deferred check is not judged before its sides' last ones.
 	at := c.At.UnixMicro()
 	for r := range parts {
 		if parts[r].oracle != nil && c.Deferred {
@@ -96,18 +96,18 @@ func copyOf(enforced modelPart, its, beginning *algorithms.Side) *Oracle {
 }
 
 // counted reports whether a side was charged: it admitted something that costs something.
-func counted(c *algorithms.Charge, o *algorithms.Observation) bool {
+func counted(c *algorithms.Check, o *algorithms.Observation) bool {
 	return o.Status == algorithms.Judged && c.Cost > 0 && o.Decision.Allowed
 }
 
 // judge steps one side on its part of the record, or on a new one. The error of a side
 // that cannot be judged stays with that side: a candidate fails alone.
-func judge(c *algorithms.Charge, s *algorithms.Side, part *modelPart, at int64) algorithms.Observation {
+func judge(c *algorithms.Check, s *algorithms.Side, part *modelPart, at int64) algorithms.Observation {
 	if !s.Present() {
 		return algorithms.Unjudged(algorithms.Absent)
 	}
 
-	// The limit is checked before the cost: a charge with both wrong names the limit.
+	// The limit is checked before the cost: a check with both wrong names the limit.
 	switch {
 	case s.Algorithm.Validate(s.Limit) != nil:
 		return algorithms.Failure(algorithms.ErrLimit)

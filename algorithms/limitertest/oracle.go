@@ -18,7 +18,7 @@ type Oracle struct {
 	rule  rule
 	used  bool
 	moved bool  // by the last step
-	last  int64 // instant of the last charge that counted, microseconds
+	last  int64 // instant of the last check that counted, microseconds
 }
 
 // rule is what the definition of an algorithm says of one key. Instants never go back.
@@ -40,11 +40,11 @@ type rule interface {
 	unused(l algorithms.Limit, t int64) bool
 	// admit spends cost at t.
 	admit(l algorithms.Limit, cost, t int64)
-	// backlog returns the microseconds at t before a new charge's turn, rounded up; 0
+	// backlog returns the microseconds at t before a new check's turn, rounded up; 0
 	// for an algorithm without a delay.
 	backlog(l algorithms.Limit, t int64) int64
 	// move makes what counts at the instant from count at the earlier instant to. As much
-	// remains there as remained at from, and what counts is forgotten no later than a charge
+	// remains there as remained at from, and what counts is forgotten no later than a check
 	// that is admitted at to. An algorithm with two counts may move both, or join them: if both
 	// satisfy this sentence, take the one without arithmetic.
 	move(l algorithms.Limit, from, to int64)
@@ -107,7 +107,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	capacity := l.Capacity()
 	d := algorithms.Decision{Capacity: capacity, Allowed: cost == 0 || o.rule.allows(l, cost, now)}
 	if d.Allowed {
-		d.Delay = wait(o.rule.backlog(l, now), now, at) // of the backlog before this charge
+		d.Delay = wait(o.rule.backlog(l, now), now, at) // of the backlog before this check
 	}
 
 	// A peek leaves no trace, and neither does a denial.
@@ -116,7 +116,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		o.used, o.last = true, now
 	}
 
-	// The wait is worked out from the state after the charge, as all else is.
+	// The wait is worked out from the state after the check, as all else is.
 	about := searched{o.rule, l, cost, now}
 	switch {
 	case d.Allowed:
@@ -127,7 +127,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		d.RetryAfter = wait(r, now, at)
 	}
 
-	// Both are of the state after the charge, as a client sees them in its response.
+	// Both are of the state after the check, as a client sees them in its response.
 	d.Remaining = least(about, func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
 	d.ResetAfter = wait(least(about, func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
 	return d
@@ -142,7 +142,7 @@ func (o *Oracle) follow(l algorithms.Limit, at int64) {
 	}
 }
 
-// now returns the instant at which the key is judged: one before the last charge that counted is judged at that charge's.
+// now returns the instant at which the key is judged: one before the last check that counted is judged at that check's.
 func (o *Oracle) now(at int64) int64 {
 	if o.used && o.last > at {
 		return o.last
@@ -162,14 +162,14 @@ func wait(us, now, at int64) time.Duration {
 	return time.Duration(us+now-at) * time.Microsecond
 }
 
-// searched is a charge by which least searches, as its failure names it.
+// searched is a check by which least searches, as its failure names it.
 type searched struct {
 	rule     rule
 	limit    algorithms.Limit
 	cost, at int64 // at in microseconds
 }
 
-// String returns the rule's type and state, and the charge.
+// String returns the rule's type and state, and the check.
 func (s searched) String() string {
 	return fmt.Sprintf("the rule %T %+v, with %s, for cost %d at %d us", s.rule, s.rule, s.limit, s.cost, s.at)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// owed is the debt of a bucket in tokens, as of the last charge that counted. It is the
+// owed is the debt of a bucket in tokens, as of the last check that counted. It is the
 // state of every rule of this file, as in the algorithms.
 type owed struct {
 	last   int64
@@ -35,7 +35,7 @@ func (o owed) under(l algorithms.Limit) *big.Rat {
 	return debt
 }
 
-// since returns the time from the last charge that counted to t, 0 without one.
+// since returns the time from the last check that counted to t, 0 without one.
 func (o owed) since(t int64) *big.Rat {
 	if o.tokens == nil {
 		return new(big.Rat)
@@ -43,7 +43,7 @@ func (o owed) since(t int64) *big.Rat {
 	return whole(t - o.last)
 }
 
-// set records the debt after a charge that counts, and the unit in which it is kept. No debt is kept as none.
+// set records the debt after a check that counts, and the unit in which it is kept. No debt is kept as none.
 func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
 	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
 	if tokens.Sign() == 0 {
@@ -171,7 +171,7 @@ func (r *cellRate) copied() rule { c := *r; return &c }
 func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // queue: a backlog that drains at L/W; allow iff backlog + c <= B; the turn of an
-// admitted charge comes after backlog*T.
+// admitted check comes after backlog*T.
 type queue struct{ owed }
 
 // level returns the backlog at t, in units. It drains to 0 and no further.
@@ -180,7 +180,7 @@ func (r *queue) level(l algorithms.Limit, t int64) *big.Rat {
 	return floorAtZero(drained.Sub(r.under(l), drained))
 }
 
-// A cost is admitted if it fits into the queue behind the charges that have not leaked.
+// A cost is admitted if it fits into the queue behind the checks that have not leaked.
 func (r *queue) allows(l algorithms.Limit, cost, t int64) bool {
 	level := r.level(l, t)
 	return level.Add(level, whole(cost)).Cmp(whole(l.Capacity())) <= 0
@@ -197,7 +197,7 @@ func (r *queue) admit(l algorithms.Limit, cost, t int64) {
 
 func (r *queue) copied() rule { c := *r; return &c }
 
-// What stands in front of a charge leaks first, unit by unit at the rate of the limit.
+// What stands in front of a check leaks first, unit by unit at the rate of the limit.
 func (r *queue) backlog(l algorithms.Limit, t int64) int64 {
 	level := r.level(l, t)
 	return ceil(level.Mul(level, interval(l))).Num().Int64()

@@ -54,7 +54,7 @@ func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
 
-// anchoredWindow: the window opens at the first admitted charge that finds none
+// anchoredWindow: the window opens at the first admitted check that finds none
 // open, and lasts W. Each key thereby has windows of its own, and keys do not reset at
 // one instant as aligned windows do.
 type anchoredWindow struct{ start, count int64 }
@@ -75,7 +75,7 @@ func (r *anchoredWindow) allows(l algorithms.Limit, cost, t int64) bool {
 // A window that is over says nothing.
 func (r *anchoredWindow) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
 
-// admit opens a window at the charge if none is open.
+// admit opens a window at the check if none is open.
 func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 	if r.counted(l, t) == 0 {
 		r.start, r.count = t, 0
@@ -96,7 +96,7 @@ func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
 
-// windowLog: allow iff the cost admitted in (t-W, t] + c <= L. A charge leaves the window
+// windowLog: allow iff the cost admitted in (t-W, t] + c <= L. A check leaves the window
 // exactly W after it was admitted, which is why the interval is open at its beginning.
 type windowLog struct{ admitted []struct{ at, cost int64 } }
 
@@ -115,7 +115,7 @@ func (r *windowLog) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
 
-// unused reports whether the window is empty; charges that have left it do not count.
+// unused reports whether the window is empty; checks that have left it do not count.
 func (r *windowLog) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
 
 // admit forgets the cost that has left the window: if the window becomes longer later,

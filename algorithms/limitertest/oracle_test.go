@@ -9,8 +9,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// A rule under which no wait ends is named with the charge: its author has to find the mistake.
-func TestSearchNamesItsCharge(t *testing.T) {
+// A rule under which no wait ends is named with the check: its author has to find the mistake.
+func TestSearchNamesItsCheck(t *testing.T) {
 	defer func() {
 		text := fmt.Sprint(recover())
 		for _, want := range []string{"limitertest.closed", "10/1s", "cost 3", "at 77 us"} {

@@ -38,9 +38,9 @@ func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 			at := time.UnixMicro(base)
 
 			evaluate := func(cost int64, sides [2]algorithms.Side) [2]algorithms.Observation {
-				charge := algorithms.Charge{Policy: "record", Key: tt.name, Cost: cost, At: at, Sides: sides}
+				check := algorithms.Check{Policy: "record", Key: tt.name, Cost: cost, At: at, Sides: sides}
 				var into [1][2]algorithms.Observation
-				if err := pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]); err != nil {
+				if err := pair.Evaluate(context.Background(), []algorithms.Check{check}, into[:]); err != nil {
 					t.Fatal(err)
 				}
 				return into[0]

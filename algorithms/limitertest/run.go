@@ -53,7 +53,7 @@ type trial struct {
 	limit   algorithms.Limit
 }
 
-// event is a charge of a trial: an instant in microseconds and a cost.
+// event is a check of a trial: an instant in microseconds and a cost.
 type event struct{ at, cost int64 }
 
 // judge charges a fresh key with the events, in their order.
@@ -72,18 +72,18 @@ func freshName() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
 // judgeKey charges that key of the trial's policy in one Evaluate, and fails the trial
 // unless every event has a decision. A history in one call also tests that a pair judges
-// the charges of one key in their order.
+// the checks of one key in their order.
 func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algorithms.Decision {
-	charges := make([]algorithms.Charge, len(events))
+	checks := make([]algorithms.Check, len(events))
 	for i, e := range events {
-		charges[i] = algorithms.Charge{
+		checks[i] = algorithms.Check{
 			Policy: t.policy, Key: key, Cost: e.cost, At: time.UnixMicro(e.at),
 			Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: l}},
 		}
 	}
 
-	into := make([][2]algorithms.Observation, len(charges))
-	if err := t.pair.Evaluate(context.Background(), charges, into); err != nil {
+	into := make([][2]algorithms.Observation, len(checks))
+	if err := t.pair.Evaluate(context.Background(), checks, into); err != nil {
 		t.Fatalf("evaluate: %v", err)
 	}
 

@@ -146,12 +146,12 @@ var synchronizable = []algorithms.Side{
 	{Algorithm: algorithms.LeakyBucket{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second, Burst: 10}},
 }
 
-// chargeAt charges one key at an instant.
-func chargeAt(m *algorithms.Memory, at int64, cost int64, sides ...algorithms.Side) [2]algorithms.Observation {
-	c := algorithms.Charge{Policy: "p", Key: "k", Cost: cost, At: time.UnixMicro(at)}
+// checkAt charges one key at an instant.
+func checkAt(m *algorithms.Memory, at int64, cost int64, sides ...algorithms.Side) [2]algorithms.Observation {
+	c := algorithms.Check{Policy: "p", Key: "k", Cost: cost, At: time.UnixMicro(at)}
 	copy(c.Sides[:], sides)
 	var into [1][2]algorithms.Observation
-	if err := m.Evaluate(context.Background(), []algorithms.Charge{c}, into[:]); err != nil {
+	if err := m.Evaluate(context.Background(), []algorithms.Check{c}, into[:]); err != nil {
 		panic(err)
 	}
 	return into[0]

@@ -8,19 +8,19 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Step is one charge of a trace and what the model says of it, by role. The charge
+// Step is one check of a trace and what the model says of it, by role. The check
 // carries its instant. A wanted observation does not say how long the judgement took, and
 // a pair must wrap its error.
 type Step struct {
-	Charge algorithms.Charge
-	Want   [2]algorithms.Observation
+	Check algorithms.Check
+	Want  [2]algorithms.Observation
 }
 
 // Trace makes charges that crowd around boundaries: multiples of the window and of the
 // emission interval, the ends of waits just announced, one microsecond to either side of
 // them; time that stands still and goes back; costs of 0, of the rest and one more;
 // limits, sides and roles that change in mid-traffic, sides that begin beside one of their kind, sides that are
-// judged alone, and deferred charges. It is not for concurrent use.
+// judged alone, and deferred checks. It is not for concurrent use.
 type Trace struct {
 	rng    *rand.Rand
 	model  *Model
@@ -69,7 +69,7 @@ func (t *Trace) Next() Step {
 	t.change(k)
 	t.advance(k)
 
-	c := algorithms.Charge{
+	c := algorithms.Check{
 		Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
 		Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
 	}
@@ -79,13 +79,13 @@ func (t *Trace) Next() Step {
 	c.Deferred = c.Sides[0].Present() != c.Sides[1].Present() && t.chance(40)
 
 	// The model's answer belongs to the step, so that a trace is asked of it once for all pairs.
-	s := Step{Charge: c, Want: t.model.Evaluate(c)}
+	s := Step{Check: c, Want: t.model.Evaluate(c)}
 	t.learn(k, s.Want)
 	return s
 }
 
-// leaveOneOut takes one of two sides out of the charge.
-func (t *Trace) leaveOneOut(c *algorithms.Charge) {
+// leaveOneOut takes one of two sides out of the check.
+func (t *Trace) leaveOneOut(c *algorithms.Check) {
 	r := algorithms.Role(t.rng.IntN(2))
 	if c.Sides[r].Present() && c.Sides[r.Other()].Present() {
 		c.Sides[r] = algorithms.Side{}
@@ -248,7 +248,7 @@ func (t *Trace) cost(k *traceKey) int64 {
 	return 1
 }
 
-// advance moves the clock, or leaves it: charges of a busy key often share an instant. Some
+// advance moves the clock, or leaves it: checks of a busy key often share an instant. Some
 // steps go back, because clocks are set and requests arrive out of order.
 func (t *Trace) advance(k *traceKey) {
 	side := k.sides[t.rng.IntN(2)]

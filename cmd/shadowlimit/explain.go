@@ -69,18 +69,18 @@ func explainAction(c *cli.Context, out io.Writer) error {
 }
 
 func writeExplanation(out io.Writer, e *explanation) error {
-	for i := range e.Charges {
-		charge := &e.Charges[i]
-		fmt.Fprintf(out, "%s charges %s of key %s%s; on_store_failure: %s\n", humanize.Visible(charge.Policy),
-			humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key), protectedText(charge), humanize.Visible(charge.OnStoreFailure))
+	for i := range e.Checks {
+		check := &e.Checks[i]
+		fmt.Fprintf(out, "%s charges %s of key %s%s; on_store_failure: %s\n", humanize.Visible(check.Policy),
+			humanize.Counted(check.Cost, "unit"), humanize.Printable(check.Key), protectedText(check), humanize.Visible(check.OnStoreFailure))
 
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		writeSide(table, "authoritative", &charge.Authoritative)
-		if charge.Candidate != nil {
-			writeSide(table, "candidate", charge.Candidate)
+		writeSide(table, "authoritative", &check.Authoritative)
+		if check.Candidate != nil {
+			writeSide(table, "candidate", check.Candidate)
 		}
-		if charge.Placing != nil {
-			fmt.Fprintf(table, "  place\t%s\n", charge.Placing)
+		if check.Placing != nil {
+			fmt.Fprintf(table, "  place\t%s\n", check.Placing)
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -94,7 +94,7 @@ func writeExplanation(out io.Writer, e *explanation) error {
 }
 
 // protectedText says what protect means for the key, because a declared difference means something else there.
-func protectedText(c *explainedCharge) string {
+func protectedText(c *explainedCheck) string {
 	if !c.Protected {
 		return ""
 	}

@@ -84,7 +84,7 @@ func TestExplain(t *testing.T) {
 
 func TestExplainJSON(t *testing.T) {
 	file := write(t, "p.yaml", []byte(shopFile))
-	tests := []struct{ name, request, charge, authoritative, candidate, skipped string }{
+	tests := []struct{ name, request, check, authoritative, candidate, skipped string }{
 		{
 			"both sides", `{"method":"POST","path":"/bulk/1","user":"vip"}`, "writes vip 3",
 			"fixed_window 4 1m 0", "token_bucket 8 1m 2", `reads: when is false: request.method == "GET"`,
@@ -104,16 +104,16 @@ func TestExplainJSON(t *testing.T) {
 			t.Fatalf("%s: status %d, %q, %s", tt.name, status, talk, out)
 		}
 
-		charge, skipped := report["charges"][0], report["skipped"][0]
-		got := fmt.Sprint(charge["policy"], " ", charge["key"], " ", charge["cost"])
+		check, skipped := report["charges"][0], report["skipped"][0]
+		got := fmt.Sprint(check["policy"], " ", check["key"], " ", check["cost"])
 		const fields = "authoritative candidate cost key on_store_failure placing policy protected"
-		if got != tt.charge || fieldsOf(charge) != fields {
+		if got != tt.check || fieldsOf(check) != fields {
 			t.Errorf("%s: charge %s with the fields %s, want %s with %s: a field that was added stands in fields here, too",
-				tt.name, got, fieldsOf(charge), tt.charge, fields)
+				tt.name, got, fieldsOf(check), tt.check, fields)
 		}
 
 		for role, want := range map[string]string{"authoritative": tt.authoritative, "candidate": tt.candidate} {
-			if got := explainedSide(charge[role]); got != want {
+			if got := explainedSide(check[role]); got != want {
 				t.Errorf("%s: %s %q, want %q", tt.name, role, got, want)
 			}
 		}
@@ -174,15 +174,15 @@ func hostile(of any) {
 
 // What a file or a request holds steers no terminal, and makes no line of its own.
 func TestExplainSteersNoTerminal(t *testing.T) {
-	charge, candidate, skipped := policies.ExplainedCharge{}, policies.ExplainedSide{}, policies.Skipped{}
-	charge.Authoritative.Limit = 1 // without an error its window is printed
-	for _, of := range []any{&charge, &charge.Authoritative, &candidate, &skipped} {
+	check, candidate, skipped := policies.ExplainedCheck{}, policies.ExplainedSide{}, policies.Skipped{}
+	check.Authoritative.Limit = 1 // without an error its window is printed
+	for _, of := range []any{&check, &check.Authoritative, &candidate, &skipped} {
 		hostile(of)
 	}
-	charge.Authoritative.Error, charge.Candidate = "", &candidate
+	check.Authoritative.Error, check.Candidate = "", &candidate
 
 	var text strings.Builder
-	e := explanation{Charges: []explainedCharge{{ExplainedCharge: charge}}, Skipped: []policies.Skipped{skipped}}
+	e := explanation{Checks: []explainedCheck{{ExplainedCheck: check}}, Skipped: []policies.Skipped{skipped}}
 	if err := writeExplanation(&text, &e); err != nil {
 		t.Fatal(err)
 	}
@@ -193,30 +193,30 @@ func TestExplainSteersNoTerminal(t *testing.T) {
 
 // A field that is added to an explanation is for people, too, and not only in its JSON.
 func TestExplainPrintsEveryField(t *testing.T) {
-	var charge policies.ExplainedCharge
-	filled(t, &charge)
-	charge.Candidate = &policies.ExplainedSide{}
-	filled(t, charge.Candidate)
-	filled(t, &charge.Authoritative)
-	charge.Authoritative.Error = "" // an error takes the place of the limit
+	var check policies.ExplainedCheck
+	filled(t, &check)
+	check.Candidate = &policies.ExplainedSide{}
+	filled(t, check.Candidate)
+	filled(t, &check.Authoritative)
+	check.Authoritative.Error = "" // an error takes the place of the limit
 	var skipped policies.Skipped
 	filled(t, &skipped)
 
 	var text strings.Builder
-	e := explanation{Charges: []explainedCharge{{ExplainedCharge: charge}}, Skipped: []policies.Skipped{skipped}}
+	e := explanation{Checks: []explainedCheck{{ExplainedCheck: check}}, Skipped: []policies.Skipped{skipped}}
 	if err := writeExplanation(&text, &e); err != nil {
 		t.Fatal(err)
 	}
 
-	// A charge's fields stand in its first line, then each side has a line.
+	// A check's fields stand in its first line, then each side has a line.
 	lines := strings.Split(text.String(), "\n")
 	for _, part := range []struct {
 		line  string
 		value reflect.Value
 	}{
-		{lines[0], reflect.ValueOf(charge)},
-		{lines[1], reflect.ValueOf(charge.Authoritative)},
-		{lines[2], reflect.ValueOf(policies.ExplainedSide{Error: charge.Candidate.Error})},
+		{lines[0], reflect.ValueOf(check)},
+		{lines[1], reflect.ValueOf(check.Authoritative)},
+		{lines[2], reflect.ValueOf(policies.ExplainedSide{Error: check.Candidate.Error})},
 		{lines[3], reflect.ValueOf(skipped)},
 	} {
 		for i := range part.value.NumField() {
@@ -225,7 +225,7 @@ func TestExplainPrintsEveryField(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(part.line, fmt.Sprint(f)) {
-				t.Errorf("%s.%s is not in the line %q: a charge's fields stand in its first line, a side's in the side's line",
+				t.Errorf("%s.%s is not in the line %q: a check's fields stand in its first line, a side's in the side's line",
 					part.value.Type(), part.value.Type().Field(i).Name, part.line)
 			}
 		}

@@ -13,12 +13,12 @@ import (
 
 // explanation is the contract of explain -o json: what a policy file says of a request, and where its keys stand.
 type explanation struct {
-	Charges []explainedCharge  `json:"charges"`
+	Checks  []explainedCheck   `json:"charges"`
 	Skipped []policies.Skipped `json:"skipped"`
 }
 
-type explainedCharge struct {
-	policies.ExplainedCharge
+type explainedCheck struct {
+	policies.ExplainedCheck
 	// Placing is null where the policy has no candidate.
 	Placing *explainedPlace `json:"placing"`
 }
@@ -33,21 +33,21 @@ type explainedPlace struct {
 	Error string `json:"error,omitempty"`
 }
 
-// explain says what the file says of a request, and where the keys of its charges stand.
+// explain says what the file says of a request, and where the keys of its checks stand.
 func explain(set *policies.Set, r *policies.Request) explanation {
 	told := set.Explain(r)
-	e := explanation{Charges: []explainedCharge{}, Skipped: told.Skipped}
+	e := explanation{Checks: []explainedCheck{}, Skipped: told.Skipped}
 	named := map[string]*policies.Policy{}
 	for _, p := range set.Policies {
 		named[p.Name] = p
 	}
 
-	for _, c := range told.Charges {
-		charge := explainedCharge{ExplainedCharge: c}
+	for _, c := range told.Checks {
+		check := explainedCheck{ExplainedCheck: c}
 		if c.Candidate != nil {
-			charge.Placing = placeOf(set.Name, named[c.Policy], r, c.Key)
+			check.Placing = placeOf(set.Name, named[c.Policy], r, c.Key)
 		}
-		e.Charges = append(e.Charges, charge)
+		e.Checks = append(e.Checks, check)
 	}
 	return e
 }

@@ -29,7 +29,7 @@ func TestExplainNamesTheFirstStep(t *testing.T) {
 		if i == 0 {
 			user = "acme"
 		}
-		p := explain(set, &policies.Request{User: user}).Charges[0].Placing
+		p := explain(set, &policies.Request{User: user}).Checks[0].Placing
 		found[p.Place+" "+p.Enters]++
 
 		entered := false

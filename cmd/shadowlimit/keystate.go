@@ -31,7 +31,7 @@ type keyState struct {
 	Candidate     *keySide `json:"candidate"`
 }
 
-// stateOf looks at a key's record. It asks both sides for a charge of cost 0, which changes nothing.
+// stateOf looks at a key's record. It asks both sides for a check of cost 0, which changes nothing.
 func (f *fleet) stateOf(ctx context.Context, p *policies.Policy, key string) (*keyState, error) {
 	pair, err := lua.New(f.client, lua.Config{Name: f.name})
 	if err != nil {
@@ -42,22 +42,22 @@ func (f *fleet) stateOf(ctx context.Context, p *policies.Policy, key string) (*k
 		return nil, err
 	}
 
-	charge := algorithms.Charge{Policy: p.Name, Key: key}
+	check := algorithms.Check{Policy: p.Name, Key: key}
 	var sides [2]keySide
 	for role, side := range p.Sides {
 		if side == nil {
 			continue
 		}
 		sides[role].Limiter = side.String()
-		charge.Sides[role], sides[role].Unknown = lookedAt(p, side, key)
+		check.Sides[role], sides[role].Unknown = lookedAt(p, side, key)
 	}
 
 	var observed [1][2]algorithms.Observation
-	if err := pair.Evaluate(ctx, []algorithms.Charge{charge}, observed[:]); err != nil {
+	if err := pair.Evaluate(ctx, []algorithms.Check{check}, observed[:]); err != nil {
 		return nil, err
 	}
 	for role := range sides {
-		if charge.Sides[role].Present() {
+		if check.Sides[role].Present() {
 			sides[role].note(&observed[0][role])
 		}
 	}

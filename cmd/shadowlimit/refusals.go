@@ -8,7 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// refusals count, for a policy that charges no request, which part of its condition is false for how many. The first charge ends
+// refusals count, for a policy that charges no request, which part of its condition is false for how many. The first check ends
 // the count.
 type refusals struct {
 	parts      []policies.Part

@@ -54,7 +54,7 @@ func TestReplayOfTheBundledLog(t *testing.T) {
 		t.Fatalf("status %d, %s", status, talk)
 	}
 
-	// A replay misses no charge, and says so.
+	// A replay misses no check, and says so.
 	if !strings.Contains(out, `"uncompared": 0`) {
 		t.Errorf("want nothing uncompared in\n%s", out)
 	}

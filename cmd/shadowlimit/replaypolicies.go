@@ -73,12 +73,12 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 	request, seen := s.requests.of(e), s.observed.of(e)
 	var failure error
 	for i, p := range s.list {
-		c, matches, err := p.Charge(ctx, request)
+		c, matches, err := p.Check(ctx, request)
 		if err != nil && failure == nil {
 			failure = fmt.Errorf("policy %s: %w", p.Name, err)
 		}
 		if matches {
-			s.charge(i, e.At, c, p.Expected(ctx, request))
+			s.check(i, e.At, c, p.Expected(ctx, request))
 			s.events[i].Observe(seen)
 		} else if err == nil && s.events[i].Len() == 0 {
 			s.refusals[i].count(ctx, request)
@@ -90,8 +90,8 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 	}
 }
 
-// charge notes a charge of a policy. Its limits may come from expressions, so they go with it.
-func (s *policySubject) charge(policy int, at int64, c algorithms.Charge, expected algorithms.Expected) {
+// charge notes a check of a policy. Its limits may come from expressions, so they go with it.
+func (s *policySubject) check(policy int, at int64, c algorithms.Check, expected algorithms.Expected) {
 	terms := replay.Terms{Expected: expected}
 	for role, side := range c.Sides {
 		terms.Limits[role] = side.Limit

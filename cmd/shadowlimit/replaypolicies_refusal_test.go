@@ -137,7 +137,7 @@ func TestReplayReportsExpressionsThatFail(t *testing.T) {
 }
 
 // A log that lacks what a policy asks for is no success without a word.
-func TestReplayNamesPoliciesThatChargeNothing(t *testing.T) {
+func TestReplayNamesPoliciesThatCheckNothing(t *testing.T) {
 	const note = "first charges none of 4 requests"
 
 	for condition, want := range map[string]string{`request.method == "POST"`: note, "true": ""} {

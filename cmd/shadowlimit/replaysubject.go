@@ -23,7 +23,7 @@ type subject interface {
 	reads() *requests
 	// intake is what add has made of the lines so far.
 	intake() *intake
-	// comparisons are the charges to replay, each with its two sides.
+	// comparisons are the checks to replay, each with its two sides.
 	comparisons() []comparison
 }
 
@@ -35,7 +35,7 @@ func (o *replayOptions) subject() (subject, error) {
 	return newSideSubject(o.sides, o.key, o.requests(), o.observed), nil
 }
 
-// comparison is one pair of sides with its charges.
+// comparison is one pair of sides with its checks.
 type comparison struct {
 	name  string // of the policy
 	sides [2]algorithms.Side

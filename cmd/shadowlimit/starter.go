@@ -123,7 +123,7 @@ func (s *starter) testsText(set *policies.Set) (string, error) {
 		route = "/"
 	}
 	request := s.sample(method, route)
-	charge, _, err := set.Policies[0].Charge(context.Background(), &request)
+	check, _, err := set.Policies[0].Check(context.Background(), &request)
 	if err != nil {
 		return "", fmt.Errorf("--key %s: %w", s.key, err)
 	}
@@ -132,7 +132,7 @@ func (s *starter) testsText(set *policies.Set) (string, error) {
 	fmt.Fprintf(&b, "# By shadowlimit init. Run them by: shadowlimit test %s\n", filepath.Base(testsFile(s.file)))
 	fmt.Fprintf(&b, "policies: %s\ntests:\n  - name: a request is charged to its client\n", quotedYAML(filepath.Base(s.file)))
 	fmt.Fprintf(&b, "    request: %s\n    charges:\n", sampleYAML(&request))
-	fmt.Fprintf(&b, "      - { policy: %s, key: %s, cost: 1 }\n", quotedYAML(s.policy), quotedYAML(charge.Key))
+	fmt.Fprintf(&b, "      - { policy: %s, key: %s, cost: 1 }\n", quotedYAML(s.policy), quotedYAML(check.Key))
 	if other, found := s.other(method, route); found {
 		fmt.Fprintf(&b, "  - name: another request is not\n    request: %s\n    charges: []\n", sampleYAML(&other))
 	}

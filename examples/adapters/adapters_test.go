@@ -23,7 +23,7 @@ import (
 // limit is 10 a minute and 3 at once: a token every 6 s.
 var limit = algorithms.Limit{Requests: 10, Window: time.Minute, Burst: 3}
 
-// ask sends charges of a new key to a limiter and compares its decisions.
+// ask sends checks of a new key to a limiter and compares its decisions.
 func ask(t *testing.T, l shadow.Limiter) {
 	t.Helper()
 

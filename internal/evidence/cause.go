@@ -44,8 +44,8 @@ func (c Cause) String() string { return causeNames[c] }
 // Setting describes a comparison, besides the answers: limits and shapes by role, and the stage in which it was made.
 type Setting struct {
 	Expected algorithms.Expected
-	// Cost is the charge's. A peek, of cost 0, is allowed by both sides: it is a decision and no comparison. A client could
-	// dilute every ratio with such charges.
+	// Cost is the check's. A peek, of cost 0, is allowed by both sides: it is a decision and no comparison. A client could
+	// dilute every ratio with such checks.
 	Cost   int64
 	Limits [2]algorithms.Limit // by role
 	Shapes [2]algorithms.Shape
@@ -138,7 +138,7 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 		return 2*(d.Capacity-d.Remaining) < d.Capacity
 	}
 
-	// A side that was unused has everything left but the cost of this charge. A limit of 0 denies whatever was counted.
+	// A side that was unused has everything left but the cost of this check. A limit of 0 denies whatever was counted.
 	if d.Remaining+s.Cost != d.Capacity || s.Limits[denies].Requests == 0 {
 		return false
 	}

@@ -186,13 +186,13 @@ func (c *causeCase) run(t *testing.T) (causes [len(evidence.AllCauses)]int64) {
 			cost := costs[rng.IntN(len(costs))]
 			var o [2]algorithms.Observation
 			for role := range o {
-				charge := algorithms.Charge{
+				check := algorithms.Check{
 					Policy: "p", Key: key, Cost: cost, At: start.Add(at), Enforced: algorithms.Role(role),
 				}
 				if role == int(algorithms.Candidate) {
-					charge.At = charge.At.Add(time.Duration(rng.Int64N(int64(c.lag) + 1)))
+					check.At = check.At.Add(time.Duration(rng.Int64N(int64(c.lag) + 1)))
 				}
-				charge.Sides[role] = c.sides[role]
+				check.Sides[role] = c.sides[role]
 
 				into := make([][2]algorithms.Observation, 1)
 				store := stores[role]
@@ -202,7 +202,7 @@ func (c *causeCase) run(t *testing.T) (causes [len(evidence.AllCauses)]int64) {
 				if c.processes > 0 && role == int(algorithms.Authoritative) {
 					store = processes[rng.IntN(c.processes)]
 				}
-				if err := store.Evaluate(context.Background(), []algorithms.Charge{charge}, into); err != nil {
+				if err := store.Evaluate(context.Background(), []algorithms.Check{check}, into); err != nil {
 					t.Fatal(err)
 				}
 				o[role] = into[0][role]

@@ -1,10 +1,10 @@
 // Package evidence counts how two limiters differ, and keeps the counts of a fleet: the evidence for a promotion.
 //
-// Compare turns the observations of one charge into an Outcome. A Recorder counts the outcomes that one instance sees
+// Compare turns the observations of one check into an Outcome. A Recorder counts the outcomes that one instance sees
 // of one policy, in memory and on the path of a request. Every few seconds a Batch of them is added to a Ledger, in
 // Redis or in memory, and a Reader makes a History of what all instances have added, which the promotion gate assesses.
 //
-// There are two harms, and they are never one number. A newly denied charge hurts a client, and is measured against
+// There are two harms, and they are never one number. A newly denied check hurts a client, and is measured against
 // what the authoritative allows. A newly allowed one loses protection, and is measured against what it denies. A Tally
 // counts both, and a Ratio divides each by its own denominator.
 //

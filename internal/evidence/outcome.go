@@ -2,7 +2,7 @@ package evidence
 
 import "github.com/shadowlimit/shadowlimit/algorithms"
 
-// Outcome is the result of comparing both sides' answers to one charge. The numbers are stored in the ledger as the
+// Outcome is the result of comparing both sides' answers to one check. The numbers are stored in the ledger as the
 // indexes of a Tally, so new outcomes are added at the end only.
 type Outcome int
 
@@ -31,7 +31,7 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // differs reports whether the outcome is in the numerator of a ratio.
 func (o Outcome) differs() bool { return NewlyDenied <= o && o <= CandidateError }
 
-// Under returns the outcome of a charge with declared differences. A declared difference is a comparison like any
+// Under returns the outcome of a check with declared differences. A declared difference is a comparison like any
 // other, but no evidence against the candidate.
 func (o Outcome) Under(e algorithms.Expected) Outcome {
 	switch {
@@ -44,7 +44,7 @@ func (o Outcome) Under(e algorithms.Expected) Outcome {
 	return o
 }
 
-// Compare returns the outcome of one charge's observations, by role. It compares whether the sides allow the request,
+// Compare returns the outcome of one check's observations, by role. It compares whether the sides allow the request,
 // and neither what remains nor how long to wait: only the answer changes what a client gets.
 func Compare(o *[2]algorithms.Observation) Outcome {
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]

@@ -80,7 +80,7 @@ func TestPlainLimitersAreNotCompared(t *testing.T) {
 	}
 }
 
-// Charges of cost 0 are allowed by both sides, whatever they are. They do not dilute a ratio.
+// Checks of cost 0 are allowed by both sides, whatever they are. They do not dilute a ratio.
 func TestPeeksAreNotCompared(t *testing.T) {
 	r := evidence.NewRecorder(nil)
 	for range 100 {

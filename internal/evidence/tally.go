@@ -9,7 +9,7 @@ func (t Tally) Comparisons() int64 {
 	return t.AuthoritativeAllows() + t.AuthoritativeDenies() + t[CandidateError]
 }
 
-// Evaluations returns how many charges had a candidate, whatever became of them.
+// Evaluations returns how many checks had a candidate, whatever became of them.
 func (t Tally) Evaluations() (n int64) {
 	for _, count := range t {
 		n += count

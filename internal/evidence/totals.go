@@ -15,7 +15,7 @@ type Totals struct {
 	Remaining, RetryAfter Differences
 }
 
-// Decisions count the answers of one side. Charges that the side was not asked about are in none of them.
+// Decisions count the answers of one side. Checks that the side was not asked about are in none of them.
 type Decisions struct{ Allowed, Denied, Failed int64 }
 
 // count counts the answer of a side, or its failure. A side that was not asked has decided nothing.

@@ -37,7 +37,7 @@ func TestEveryTotalCounts(t *testing.T) {
 	totals := reflect.ValueOf(r.Totals())
 	for i := range totals.NumField() {
 		if totals.Field(i).IsZero() {
-			t.Errorf("Totals.%s is still zero after a peek and a charge of every outcome: count it in Totals.count if it is of comparisons, "+
+			t.Errorf("Totals.%s is still zero after a peek and a check of every outcome: count it in Totals.count if it is of comparisons, "+
 				"else in Recorder.Observe above the return "+
 				"for peeks, sum it in Totals.add, or add here what it counts", totals.Type().Field(i).Name)
 		}

@@ -250,19 +250,19 @@ func (d *clientDay) visit(c *dayClient, now *evidence.KeyTally, from, until int6
 	c.next = max(c.next, v.from, from)
 	for c.next < min(until, v.to) {
 		if v.every > 0 {
-			d.charge(c, now, c.next)
+			d.check(c, now, c.next)
 			c.next += v.every
 			continue
 		}
 		for i := range 1 + poisson(d.rng, d.rng.ExpFloat64()*livelyBurst) {
-			d.charge(c, now, c.next+i*20_000)
+			d.check(c, now, c.next+i*20_000)
 		}
 		c.next += 1_000_000 + int64(d.rng.ExpFloat64()*livelyGap*1_000_000)
 	}
 }
 
 // charge asks both sides.
-func (d *clientDay) charge(c *dayClient, now *evidence.KeyTally, at int64) {
+func (d *clientDay) check(c *dayClient, now *evidence.KeyTally, at int64) {
 	for c.resets < len(d.resets) && d.resets[c.resets] <= at {
 		c.states[algorithms.Authoritative] = algorithms.State{}
 		c.resets++

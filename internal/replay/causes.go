@@ -13,7 +13,7 @@ type causes struct {
 }
 
 // note counts a difference, newly denied or newly allowed.
-func (cs *causes) note(key uint32, c *algorithms.Charge, o *[2]algorithms.Observation, outcome evidence.Outcome) {
+func (cs *causes) note(key uint32, c *algorithms.Check, o *[2]algorithms.Observation, outcome evidence.Outcome) {
 	setting := evidence.Setting{Cost: c.Cost, First: !c.Sides[algorithms.Authoritative].Present()}
 	for role, side := range c.Sides {
 		setting.Limits[role], setting.Shapes[role] = side.Limit, algorithms.TraitsOf(side.Algorithm).Shape

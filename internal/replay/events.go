@@ -10,10 +10,10 @@ type Events struct {
 	index map[string]uint32
 	terms []Terms
 	known map[Terms]uint32
-	last  uint32 // the terms that came last, as in event; most charges have those of the one before
+	last  uint32 // the terms that came last, as in event; most checks have those of the one before
 }
 
-// Terms are the parts of a charge that a policy's expressions may yield for each
+// Terms are the parts of a check that a policy's expressions may yield for each
 // request, besides key and cost.
 type Terms struct {
 	Limits   [2]algorithms.Limit // by role, instead of the limits of the configured sides
@@ -38,10 +38,10 @@ const (
 	ObservedDenied
 )
 
-// Observe notes what the log says of the charge that was added last.
+// Observe notes what the log says of the check that was added last.
 func (e *Events) Observe(o Observed) { e.list.last().observed = o }
 
-// Add appends a charge of cost units for key at an instant in microseconds since the
+// Add appends a check of cost units for key at an instant in microseconds since the
 // Unix epoch. It copies key, which is bounded as a policy bounds it.
 func (e *Events) Add(at int64, key []byte, cost int64) {
 	e.add(at, key, cost, func(key string) string { return key })
@@ -52,7 +52,7 @@ func (e *Events) AddRaw(at int64, key []byte, cost int64) {
 	e.add(at, key, cost, algorithms.BoundedKey)
 }
 
-// add appends a charge of a key that is kept as bounded makes it.
+// add appends a check of a key that is kept as bounded makes it.
 func (e *Events) add(at int64, key []byte, cost int64, bounded func(string) string) {
 	id, ok := e.index[string(key)]
 	if !ok {
@@ -68,7 +68,7 @@ func (e *Events) add(at int64, key []byte, cost int64, bounded func(string) stri
 	e.list.add(event{at: at, cost: cost, key: id, order: uint32(e.list.len())})
 }
 
-// AddTerms is Add for a charge with its own terms.
+// AddTerms is Add for a check with its own terms.
 func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 	e.Add(at, key, cost)
 	if e.last == 0 || e.terms[e.last-1] != terms {
@@ -99,22 +99,22 @@ func (e *Events) expected(id uint32) algorithms.Expected {
 	return e.terms[id-1].Expected
 }
 
-// Len returns the number of charges.
+// Len returns the number of checks.
 func (e *Events) Len() int { return e.list.len() }
 
 // Keys returns the distinct keys, in the order in which they came. The caller must not change them.
 func (e *Events) Keys() []string { return e.keys }
 
-// Busiest returns the key with the most charges, and their number; of several the first that came.
-func (e *Events) Busiest() (key string, charges int64) {
+// Busiest returns the key with the most checks, and their number; of several the first that came.
+func (e *Events) Busiest() (key string, checks int64) {
 	counts := make([]int64, len(e.keys))
 	for e := range e.list.all() {
 		counts[e.key]++
 	}
 	for id, n := range counts {
-		if n > charges {
-			key, charges = e.keys[id], n
+		if n > checks {
+			key, checks = e.keys[id], n
 		}
 	}
-	return key, charges
+	return key, checks
 }

@@ -24,7 +24,7 @@ type Config struct {
 	Sides [2]algorithms.Side
 	// Texts describe the sides in the report; "" means the short form of a side.
 	Texts [2]string
-	// Pair judges the charges. Its store must be empty under Policy.
+	// Pair judges the checks. Its store must be empty under Policy.
 	Pair algorithms.Pair
 	// Gate has the thresholds of the gate; zero fields mean their defaults. Steps are all steps of the migration: the verdict is
 	// for the first, and Dwell is the least time between two.
@@ -35,13 +35,13 @@ type Config struct {
 	Live []evidence.Span
 	// Levels are what held of the limits of adaptive sides, by role; nil for a side whose limit is always the whole.
 	Levels [2][]adaptive.Change
-	// Decisions, if set, receives a line of JSON per charge.
+	// Decisions, if set, receives a line of JSON per check.
 	Decisions io.Writer
-	// Progress, if set, is called after each batch with the number of charges judged.
+	// Progress, if set, is called after each batch with the number of checks judged.
 	Progress func(judged, of int)
 }
 
-// batch is the number of charges in one Evaluate: enough to fill a pipeline to Redis,
+// batch is the number of checks in one Evaluate: enough to fill a pipeline to Redis,
 // few enough to stay in the processor's cache.
 const batch = 256
 
@@ -75,7 +75,7 @@ func (r *run) judgeAll(ctx context.Context) error {
 type run struct {
 	events    *Events
 	cfg       Config
-	charges   []algorithms.Charge
+	checks    []algorithms.Check
 	into      [][2]algorithms.Observation
 	decisions *bufio.Writer
 	lines     decisionLines
@@ -103,17 +103,17 @@ func newRun(events *Events, cfg Config) *run {
 	events.list.sort()
 	r := &run{
 		events: events, cfg: cfg,
-		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
+		checks: make([]algorithms.Check, batch), into: make([][2]algorithms.Observation, batch),
 		keys:   make([]keyTally, len(events.keys)),
 		causes: &causes{clients: map[uint32]*[len(evidence.AllCauses)]int64{}},
 		first:  !cfg.Sides[algorithms.Authoritative].Present(),
 	}
 
-	// The charges of a batch are used again for the next one; policy and sides stay.
-	for i := range r.charges {
-		r.charges[i] = algorithms.Charge{Policy: cfg.Policy, Sides: cfg.Sides}
+	// The checks of a batch are used again for the next one; policy and sides stay.
+	for i := range r.checks {
+		r.checks[i] = algorithms.Check{Policy: cfg.Policy, Sides: cfg.Sides}
 		if r.first {
-			r.charges[i].Enforced = algorithms.Candidate // a pair judges that side first
+			r.checks[i].Enforced = algorithms.Candidate // a pair judges that side first
 		}
 	}
 
@@ -130,8 +130,8 @@ func newRun(events *Events, cfg Config) *run {
 }
 
 func (r *run) judge(ctx context.Context, events []event) error {
-	charges := r.fill(events)
-	if err := r.cfg.Pair.Evaluate(ctx, charges, r.into); err != nil {
+	checks := r.fill(events)
+	if err := r.cfg.Pair.Evaluate(ctx, checks, r.into); err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 
@@ -142,7 +142,7 @@ func (r *run) judge(ctx context.Context, events []event) error {
 		case r.first:
 			r.into[i][algorithms.Authoritative] = algorithms.Observation{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 		}
-		if err := r.count(e, &charges[i], &r.into[i]); err != nil {
+		if err := r.count(e, &checks[i], &r.into[i]); err != nil {
 			return err
 		}
 	}
@@ -150,20 +150,20 @@ func (r *run) judge(ctx context.Context, events []event) error {
 	return nil
 }
 
-// fill makes charges of a batch of events. They are valid until the next call.
-func (r *run) fill(events []event) []algorithms.Charge {
-	charges := r.charges[:len(events)]
+// fill makes checks of a batch of events. They are valid until the next call.
+func (r *run) fill(events []event) []algorithms.Check {
+	checks := r.checks[:len(events)]
 	for i, e := range events {
-		charges[i].Key = r.events.keys[e.key]
-		charges[i].Cost = e.cost
-		charges[i].At = time.UnixMicro(e.at)
-		r.ask(&charges[i], &e)
+		checks[i].Key = r.events.keys[e.key]
+		checks[i].Cost = e.cost
+		checks[i].At = time.UnixMicro(e.at)
+		r.ask(&checks[i], &e)
 	}
-	return charges
+	return checks
 }
 
-// ask gives the sides of a charge what its event says of them, and the candidate what the run changes.
-func (r *run) ask(c *algorithms.Charge, e *event) {
+// ask gives the sides of a check what its event says of them, and the candidate what the run changes.
+func (r *run) ask(c *algorithms.Check, e *event) {
 	if e.terms == 0 && r.change == nil {
 		return
 	}
@@ -189,7 +189,7 @@ func (r *run) ask(c *algorithms.Charge, e *event) {
 	}
 }
 
-func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation) error {
+func (r *run) count(e event, c *algorithms.Check, o *[2]algorithms.Observation) error {
 	// A candidate whose expression yields an invalid limit fails for this request only, as
 	// it does in production. Any other error would make the whole report wrong.
 	for role := range o {
@@ -213,7 +213,7 @@ func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation)
 }
 
 // compare counts what the two sides decided. An event of cost 0 only looks, and is no comparison.
-func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observation) {
+func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation) {
 	outcome := evidence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
 	r.noteNever(e.cost, o)

@@ -23,7 +23,7 @@ func sides(from, to algorithms.Algorithm, l algorithms.Limit) [2]algorithms.Side
 
 func memory() algorithms.Pair { return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}) }
 
-// sent is a charge of the traffic.
+// sent is a check of the traffic.
 type sent struct {
 	at, cost int64
 	key      string
@@ -88,7 +88,7 @@ func TestRunAgreesWithOracle(t *testing.T) {
 	}
 }
 
-// checkLine reads the line of a charge and compares the candidate's decision.
+// checkLine reads the line of a check and compares the candidate's decision.
 func checkLine(t *testing.T, lines *json.Decoder, s sent, candidate algorithms.Decision) {
 	t.Helper()
 

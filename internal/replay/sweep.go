@@ -86,8 +86,8 @@ func (s *sweep) runOf(role algorithms.Role) *run {
 	cfg.Pair = algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
 	r := newRun(s.events, cfg)
 	r.first = !s.cfg.Sides[algorithms.Authoritative].Present()
-	for i := range r.charges {
-		r.charges[i].Enforced = role
+	for i := range r.checks {
+		r.checks[i].Enforced = role
 	}
 	return r
 }

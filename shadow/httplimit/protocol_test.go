@@ -130,8 +130,8 @@ type seen struct {
 }
 
 func (s *seen) Decide(ctx context.Context, r *policies.Request) shadow.Decision {
-	charge, _, err := s.set.Policies[0].Charge(ctx, r)
-	s.key = fmt.Sprint(charge.Key, err)
+	check, _, err := s.set.Policies[0].Check(ctx, r)
+	s.key = fmt.Sprint(check.Key, err)
 	d := shadow.Decision{}
 	d.Allowed = true
 	return d
