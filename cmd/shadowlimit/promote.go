@@ -32,7 +32,7 @@ func promoteCommand(std streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: promoteDescription,
 		Flags: m.flags(
-			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or full (default: the next step of the canary)"},
+			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or promoted, which is all keys (default: the next step of the canary)"},
 			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
 			&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
 		),
@@ -76,12 +76,15 @@ func namedStep(c *cli.Context) (*stages.Step, error) {
 	switch to {
 	case "":
 		return nil, nil
-	case "full":
+	case "full", "promoted":
 		return &stages.Step{Stage: stages.Promoted}, nil
 	}
 	percent, err := parsePercent(to)
 	if err != nil {
-		return nil, usagef("want a percentage such as 10%, or full", "--to %s: %v", to, err)
+		return nil, usagef("want a percentage such as 10%, or promoted", "--to %s: %v", to, err)
+	}
+	if percent == 100 {
+		return &stages.Step{Stage: stages.Promoted}, nil
 	}
 	return &stages.Step{Stage: stages.Canary, Percent: percent}, nil
 }
