@@ -42,7 +42,7 @@ func TestKeySaysWhatIsEnforced(t *testing.T) {
 	low, middle, top := keyBetween(0, 10), keyBetween(10, 90), keyBetween(90, 100)
 
 	for _, stage := range []string{
-		"", "promote writes --to 10% --force --reason x", "promote writes --to 100% --force --reason x",
+		"", "promote writes --to 10% --force --reason x", "promote writes --to 90% --force --reason x",
 		"promote writes --full --force --reason x", "complete writes --force --reason x", "rollback writes --reason x",
 	} {
 		if stage != "" {
