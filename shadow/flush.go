@@ -134,7 +134,9 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 	m.progress.written.exposed = exposed
 	late := ctx.Err() != nil // what others have taken all the time for says nothing of this one
 	dropped, err := f.ledger.Add(ctx, id, batch)
-	m.progress.written.failed = err != nil && !late || m.progress.written.failed && late
+	if !late {
+		m.progress.written.failed = err != nil
+	}
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func newHarness(cfg Config) (*Harness, error) {
 // again when it changes, until Close. It asks Redis for the first time, and takes up to 2 s for
 // that, or until ctx is over. If Redis does not answer, that is no error: the harness goes on in
 // the stage that it has on its disk, and each policy's rule for failures decides. Until Start
-// the authoritative is enforced and no evidence is written. A second Start is an error.
+// the authoritative is enforced and no evidence is written. Start after Start or Close is an error.
 func (h *Harness) Start(ctx context.Context) error {
 	if err := h.start(ctx); err != nil {
 		return err

@@ -30,7 +30,7 @@ type instance struct {
 	fleet     *fleet
 	durations *prometheus.HistogramVec
 	cfg       instanceConfig
-	started   atomic.Bool
+	begun     atomic.Bool // it was started or closed
 }
 
 // instanceConfig is what an instance needs of its owner.
@@ -186,8 +186,8 @@ func (i *instance) use(p *plan) { i.engine.plan.Store(p) }
 // start starts all goroutines. The button comes before the fleet: it works without Redis, and
 // the fleet may wait 2 s for its store.
 func (i *instance) start(ctx context.Context) error {
-	if i.started.Swap(true) {
-		return errStarted
+	if i.begun.Swap(true) {
+		return errBegun
 	}
 	i.synchronize(i.engine.plan.Load())
 	i.fleet.startButton(ctx)
@@ -195,11 +195,12 @@ func (i *instance) start(ctx context.Context) error {
 	return nil
 }
 
-var errStarted = errors.New("shadow: start: it was started before")
+var errBegun = errors.New("shadow: start: it was started or closed before")
 
 // close writes the last records, tells the fleet that this instance has gone, and ends
 // every goroutine, except for custom limiters that do not return.
 func (i *instance) close(ctx context.Context) error {
+	i.begun.Store(true)
 	within(ctx, fleetTimeout, i.engine.button.close) // its file may be on a disk that hangs
 
 	// The fleet comes last: what the queues still hold belongs to its last records.

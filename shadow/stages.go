@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/inside"
@@ -35,8 +34,8 @@ type Stages struct {
 // Move says who moves a policy, and why. The history shows both.
 type Move struct {
 	Actor, Reason string
-	// Force takes a step of which not all conditions are met. A hold, a state that has changed, or a
-	// pressed red button refuses all the same.
+	// Force promotes or completes although not all conditions are met. A hold or a state that has
+	// changed refuses all the same, and so does a pressed red button for Resume.
 	Force bool
 }
 
@@ -112,14 +111,15 @@ func (s Stages) Promote(ctx context.Context, policy string, percent float64, m M
 }
 
 // Complete ends the migration of a promoted policy: the authoritative is asked no more. It
-// is ErrNotMet for a week after the promotion, because a rollback must find the authoritative warm.
+// is ErrNotMet for a week after the promotion, because a rollback must find the authoritative warm,
+// and while something is wrong with the policy.
 func (s Stages) Complete(ctx context.Context, policy string, m Move) error {
 	a, err := s.assess(ctx, policy)
 	if err != nil {
 		return fmt.Errorf("shadow: complete: %w", err)
 	}
-	if warm := stages.RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt); !m.Force && a.State.Stage == stages.Promoted && warm > 0 {
-		return fmt.Errorf("shadow: complete: %s: %w: a rollback has to stay warm for another %s", policy, ErrNotMet, warm.Round(time.Minute))
+	if why := a.WhyNotComplete(); a.State.Stage == stages.Promoted && why != "" && !m.Force {
+		return fmt.Errorf("shadow: complete: %s: %w: %s", policy, ErrNotMet, why)
 	}
 
 	order := stages.Order{Actor: m.Actor, Reason: m.Reason, Expect: &a.State.Version, Evidence: a.Gate.Brief()}

@@ -3,7 +3,9 @@ package shadow
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -57,5 +59,42 @@ func TestStartsWithoutRedisAllowALimitEach(t *testing.T) {
 
 	if allowed, log := start(miniredis.RunT(t).Addr()); allowed != limit || strings.Contains(log, warning) {
 		t.Errorf("with Redis: %d allowed\n%s", allowed, log)
+	}
+}
+
+// A harness that is not started decides by the authoritative. It can be closed, and is started
+// once at most.
+func TestNewAloneStartsNothing(t *testing.T) {
+	limit := algorithms.Limit{Requests: 1, Window: time.Hour}
+	open := func() *Pair {
+		p, err := NewPair(PairConfig{
+			Authoritative: Side{Algorithm: algorithms.FixedWindowAnchored{}, Limit: limit},
+			Candidate:     Side{Algorithm: algorithms.GCRA{}, Limit: limit},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	before := runtime.NumGoroutine()
+	p := open()
+	if first, second := p.Allow(t.Context(), "a", 1), p.Allow(t.Context(), "a", 1); !first.Allowed || second.Allowed ||
+		second.Enforced != algorithms.Authoritative {
+		t.Errorf("%+v, then %+v; want the authoritative's one", first, second)
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("%d goroutines, %d before New", n, before)
+	}
+	if err := p.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := p.Start(t.Context()); !errors.Is(err, errBegun) {
+		t.Errorf("started after Close: %v", err)
+	}
+
+	p = open()
+	defer p.Close(context.Background())
+	if first, second := p.Start(t.Context()), p.Start(t.Context()); first != nil || !errors.Is(second, errBegun) {
+		t.Errorf("started twice: %v, then %v", first, second)
 	}
 }

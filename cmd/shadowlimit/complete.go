@@ -3,13 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -43,31 +39,11 @@ func completeCommand(std streams) *cli.Command {
 }
 
 func completeCheck(_ *cli.Context, a *stages.Assessment) error {
-	why := whyNotComplete(a)
+	why := a.WhyNotComplete()
 	if why == "" {
 		return nil
 	}
 	return errors.New("not completed: " + why + " (--force overrules this)")
-}
-
-// whyNotComplete says what forbids the end of a migration, the most urgent first; "" if nothing does.
-func whyNotComplete(a *stages.Assessment) string {
-	rest := stages.RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)
-
-	switch {
-	case a.Alarm.Reason != "":
-		return a.Alarm.Reason
-	case a.Gate.Verdict == gate.Fail:
-		return a.Gate.Reason
-	case len(a.Pressed()) > 0:
-		return "the red button is pressed on " + strings.Join(a.Pressed(), ", ")
-	case len(a.Evidence.OtherFingerprint) > 0:
-		return "instances serve another fingerprint"
-	case rest > 0:
-		rest = rest.Round(time.Minute)
-		return fmt.Sprintf("a rollback has to stay warm for another %s, until a week after the promotion", rest)
-	}
-	return ""
 }
 
 func completeDo(ctx context.Context, t *task) (stages.State, error) {

@@ -1,6 +1,6 @@
-// Package inside lets tests and commands of this module reach what a service does not see: the
-// stages of a harness as they are stored, and its assessments in full. Package shadow fills it in
-// when it is imported.
+// Package inside lets tests of this module reach what a service does not see: the stages of a
+// harness as they are stored, and its assessments in full. Package shadow fills it in when it is
+// imported.
 package inside
 
 import (

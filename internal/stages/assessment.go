@@ -64,6 +64,24 @@ func (a *Assessment) Looked() time.Time {
 // MayStep reports whether the next step may be taken: all of its conditions are met.
 func (a *Assessment) MayStep() bool { return a.Gate.Verdict == gate.Pass }
 
+// WhyNotComplete says what forbids the end of the migration, the most urgent first; "" if nothing does.
+func (a *Assessment) WhyNotComplete() string {
+	warm := RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)
+	switch {
+	case a.Alarm.Reason != "":
+		return a.Alarm.Reason
+	case a.Gate.Verdict == gate.Fail:
+		return a.Gate.Reason
+	case len(a.Pressed()) > 0:
+		return "the red button is pressed on " + strings.Join(a.Pressed(), ", ")
+	case len(a.Evidence.OtherFingerprint) > 0:
+		return "instances serve another fingerprint"
+	case warm > 0:
+		return fmt.Sprintf("a rollback has to stay warm for another %s, until a week after the promotion", warm.Round(time.Minute))
+	}
+	return ""
+}
+
 // MoveTo brings the assessment into a state of the same evidence, which may be a later one than the one that was
 // evaluated: a stage that was left has no alarm any more, and a later step has not been judged yet.
 func (a *Assessment) MoveTo(s State) {

@@ -85,6 +85,13 @@ func (c *Controller) assessAll(ctx context.Context, only []string) ([]Assessment
 	return list, nil
 }
 
+// note notes whether the evidence could be read, unless it was asked for too late to say.
+func (r *reader) note(err error, late bool) {
+	if !late {
+		r.unread = err != nil
+	}
+}
+
 // unread is 1 for a policy whose evidence could not be read when it was last asked for, and 0 for another. Those come last: on a node
 // of a cluster that hangs each takes its time, which the others must not lack. Requires c.mu.
 func (c *Controller) unread(policy string) int {
@@ -149,7 +156,8 @@ func (c *Controller) assess(
 
 	late := ctx.Err() != nil // what others have taken all the time for says nothing of this one
 	history, err := r.History(ctx, now)
-	r.spec, r.unread = spec, err != nil && !late || r.unread && late
+	r.spec = spec
+	r.note(err, late)
 	if err == nil {
 		r.minutes, r.known = history.Minutes, true
 	}
@@ -353,7 +361,7 @@ func (c *Controller) trigger(ctx context.Context, policy string, s State, now ti
 
 	late := ctx.Err() != nil
 	recent, err := c.recent(ctx, r, s, now)
-	r.unread = err != nil && !late || r.unread && late
+	r.note(err, late)
 	if err != nil {
 		return s, false, err
 	}
