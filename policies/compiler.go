@@ -30,7 +30,7 @@ type compiler struct {
 	scope    *scope
 	elements map[string]uint64 // how many data.NAME has; of a text, its characters
 
-	// Expressions that place keys see the data, and no request.
+	// The expression that pins keys sees the data, and no request.
 	tables  []cel.EnvOption // data.NAME
 	keysEnv *cel.Env        // nil before the first of them
 

@@ -15,6 +15,6 @@
 // Expressions are written by operators and compiled once, but they judge requests of
 // strangers. Where one fails at run time, such as one that reads an absent header, the
 // policy charges nothing or, with on_error: deny, the request is denied; the caller
-// counts that. Conditions on keys ([Policy.First]) see the key and the file's data
+// counts that. The condition that pins keys ([Policy.First]) sees the key and the file's data
 // only. Keys longer than 256 bytes are replaced by their hash.
 package policies

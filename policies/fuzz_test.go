@@ -69,7 +69,7 @@ func FuzzExpression(f *testing.F) {
 		}
 
 		for _, file := range files {
-			text := placed(t, file, expression, scalarStyles[int(style)%len(scalarStyles)])
+			text := inserted(t, file, expression, scalarStyles[int(style)%len(scalarStyles)])
 			set, err := policies.Load("p.yaml", []byte(text))
 			if err != nil {
 				checkPlaces(t, text, err)
@@ -80,8 +80,8 @@ func FuzzExpression(f *testing.F) {
 	})
 }
 
-// placed puts an expression in a style where the file says PLACE.
-func placed(t *testing.T, file, expression string, style yaml.Style) string {
+// inserted puts an expression in a style where the file says PLACE.
+func inserted(t *testing.T, file, expression string, style yaml.Style) string {
 	t.Helper()
 	var root yaml.Node
 	if err := yaml.Unmarshal([]byte(file), &root); err != nil {

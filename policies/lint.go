@@ -465,7 +465,7 @@ func (l *linter) promotion(p Promotion, n *yaml.Node, at places) {
 			l.warn(at["first"], "first: every key is in the canary from its first step, so its percentages decide nothing: "+
 				"name the keys that come first")
 		case constant:
-			l.warn(at["first"], "first: no key can match: the hash places every key")
+			l.warn(at["first"], "first: no key can match, so none is pinned")
 		}
 	}
 }

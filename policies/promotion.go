@@ -40,7 +40,7 @@ type Promotion struct {
 	Protect []string
 
 	expected []*expectation
-	first    *placing // nil: the hash places every key
+	first    *keyCondition // pins keys; nil: none is
 }
 
 // promotion returns a reader that overrides the fields that a section names, so that a
@@ -65,7 +65,7 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"canary":        {read: c.canary(&into.Canary)},
 			"dwell":         {read: c.minutes("dwell", &into.Dwell)},
 			"change_window": {read: c.changeWindow(into)},
-			"first":         {read: c.placing("first", &into.first)},
+			"first":         {read: c.first(&into.first)},
 		})
 	}
 }

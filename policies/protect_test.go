@@ -14,7 +14,7 @@ func TestProtectedKeys(t *testing.T) {
 	for list, want := range map[string][]string{
 		"[acme, 42, 'a|b', true]": {"acme", "42", "a|b", "true"}, "[\"x|/y\"]": {"x|/y"},
 	} {
-		p := loadPolicy(t, placing("protect: "+list))
+		p := loadPolicy(t, promoting("protect: "+list))
 		if !slices.Equal(p.Promotion.Protect, want) || !p.Protects(want[0]) || p.Protects("other") {
 			t.Errorf("%s: %v, want %v", list, p.Promotion.Protect, want)
 		}

@@ -145,7 +145,7 @@ func (e *engine) give(s *scratch) {
 	e.scratch.Put(s)
 }
 
-// hashOf returns the hash of a check's key, which places it. Each check is hashed once.
+// hashOf returns the hash of a check's key. Each check is hashed once.
 func (e *engine) hashOf(c *algorithms.Check) uint64 { return evidence.Hash(e.name, c.Policy, c.Key) }
 
 // next returns the memory of the next check, which the caller overwrites. It is one of the checks once add has begun its

@@ -15,7 +15,7 @@ import (
 // copy, the worker that asks the other side.
 type evaluation struct {
 	*migration
-	hash        uint64              // places the key; see evidence.Hash
+	hash        uint64              // of the key; see evidence.Hash
 	limits      [2]algorithms.Limit // by role, as configured, of custom sides too
 	declaration                     // judged with the request, which a worker has no more
 	// primaryStore judges in the request; nil where only a custom limiter does.
@@ -30,7 +30,7 @@ type evaluation struct {
 // of a file that says nothing.
 type declaration struct {
 	expected algorithms.Expected
-	first    bool // the key is in a canary from its first step
+	pinned   bool // the key is in a canary from its first step
 }
 
 // declaredOf asks a policy what it declares of a request that it charges.
@@ -42,17 +42,17 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 		return d
 	}
 
-	first, err := p.First(ctx, r)
+	pinned, err := p.First(ctx, r)
 	if err != nil {
 		m.progress.counts.errors.Add(1)
-		m.progress.warnLimited(&m.progress.counts.warned.keyFailed, "shadowlimit: first fails; the hash places the key",
+		m.progress.warnLimited(&m.progress.counts.warned.keyFailed, "shadowlimit: first fails; the key is not pinned",
 			"policy", p.Name, "error", err)
 	}
-	d.first = first
+	d.pinned = pinned
 	return d
 }
 
-// firstMatters reports whether it decides anything in the stage that a key is first, or soon: before a canary the
+// firstMatters reports whether it decides anything in the stage that a key is pinned, or soon: before a canary the
 // expression is evaluated so that one that fails is seen.
 func (m *migration) firstMatters() bool {
 	switch m.progress.stage.state.Load().Stage {
@@ -62,9 +62,9 @@ func (m *migration) firstMatters() bool {
 	return true
 }
 
-// position returns where the key stands.
+// position says when a canary reaches the key.
 func (ev *evaluation) position() evidence.Position {
-	return evidence.Position{Hash: ev.hash, First: ev.first}
+	return evidence.Position{Hash: ev.hash, Pinned: ev.pinned}
 }
 
 // otherSide is what becomes of the side that is not enforced.

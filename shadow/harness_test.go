@@ -271,7 +271,7 @@ policies:
 	}
 
 	const want = `
-# HELP shadowlimit_policy_errors_total Requests for which an expression failed: they are not charged, or, where first failed, the hash placed their key.
+# HELP shadowlimit_policy_errors_total Requests for which an expression failed: they are not charged, or, where first failed, their key is not pinned.
 # TYPE shadowlimit_policy_errors_total counter
 shadowlimit_policy_errors_total{name="test",policy="broken"} 4
 shadowlimit_policy_errors_total{name="test",policy="tight"} 0

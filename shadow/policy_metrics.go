@@ -33,7 +33,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"policy_errors_total",
-		"Requests for which an expression failed: they are not charged, or, where first failed, the hash placed their key.",
+		"Requests for which an expression failed: they are not charged, or, where first failed, their key is not pinned.",
 		counter, nil, func(r reading, send sender) {
 			send(float64(r.progress.counts.errors.Load()))
 		},

@@ -218,7 +218,7 @@ func TestStoreFailuresHaveTheWordsOfPolicyFiles(t *testing.T) {
 
 // notInOutage are the fields of a Spec that the page of a silent store does not show, with the reason.
 var notInOutage = map[string]string{
-	"Spec.First": "the file places the keys, and the enforced side is named for all of them",
+	"Spec.First": "the file pins keys, and the enforced side is named for all of them",
 	"Spec.Store": "the authoritative is described with its store",
 
 	"Spec.Labels": "whose the policy is helps nobody to repair a store",

@@ -98,7 +98,7 @@ func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 	}
 	// A problem of a file begins with its place, as an editor wants it.
 	name := "shadowlimit: "
-	if _, placed := err.(*policies.Problems); placed {
+	if _, inFile := err.(*policies.Problems); inFile {
 		name = ""
 	}
 	fmt.Fprintf(std.err, "%s%s\n", name, f.Error)

@@ -42,7 +42,7 @@ func typed(t *testing.T, line string) *os.File {
 }
 
 func TestYesAsksNothing(t *testing.T) {
-	placedKeys(t)
+	pinnedKeys(t)
 	var out, talk bytes.Buffer
 	std := streams{typed(t, "no"), &out, &talk}
 

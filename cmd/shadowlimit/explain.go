@@ -61,7 +61,7 @@ func explainAction(c *cli.Context, out io.Writer) error {
 	}
 	set, err := policies.LoadFile(c.Args().First(), stages.Check)
 	if err != nil {
-		return placed(c.Args().First(), err)
+		return inFile(c.Args().First(), err)
 	}
 
 	e := explain(set, request)
@@ -79,8 +79,8 @@ func writeExplanation(out io.Writer, e *explanation) error {
 		if check.Candidate != nil {
 			writeSide(table, "candidate", check.Candidate)
 		}
-		if check.Placing != nil {
-			fmt.Fprintf(table, "  place\t%s\n", check.Placing)
+		if check.Canary != nil {
+			fmt.Fprintf(table, "  canary\t%s\n", check.Canary)
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -130,9 +130,9 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, humanize.Visible(s.Algorithm), limit)
 }
 
-// placed names the file that could not be read. Problems inside a file name it themselves, and
+// inFile names the file that could not be read. Problems inside a file name it themselves, and
 // the error of a missing file names the one that is missing: tests refer to their policies.
-func placed(file string, err error) error {
+func inFile(file string, err error) error {
 	var problems *policies.Problems
 	if errors.As(err, &problems) {
 		return problems

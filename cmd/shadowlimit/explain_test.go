@@ -14,7 +14,7 @@ func TestExplain(t *testing.T) {
 	const bulk = `{"method":"POST","path":"/bulk/1","user":"vip"}`
 	text := []string{
 		"writes ", " 3 ", " vip; ", " local\n", "authoritative  fixed_window  4 per 1m\n", "candidate      token_bucket  8 per 1m, burst 2\n",
-		"place          hash, at 77.16 %; ", "\nreads ", ": request.method == \"GET\"\n",
+		"canary         by hash, at 77.16 %; ", "\nreads ", ": request.method == \"GET\"\n",
 	}
 
 	tests := []struct {
@@ -106,7 +106,7 @@ func TestExplainJSON(t *testing.T) {
 
 		check, skipped := report["charges"][0], report["skipped"][0]
 		got := fmt.Sprint(check["policy"], " ", check["key"], " ", check["cost"])
-		const fields = "authoritative candidate cost key on_store_failure placing policy protected"
+		const fields = "authoritative canary candidate cost key on_store_failure policy protected"
 		if got != tt.check || fieldsOf(check) != fields {
 			t.Errorf("%s: charge %s with the fields %s, want %s with %s: a field that was added stands in fields here, too",
 				tt.name, got, fieldsOf(check), tt.check, fields)

@@ -16,9 +16,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const keyDescription = `Shows the place of a key of a policy: the percentage from which a canary has the key, by
-its hash; what the policy file declares for it; and which side is enforced for it in the
-present stage, and why. It also shows what both sides hold for the key now, and its
+const keyDescription = `Shows when a canary reaches a key of a policy: the percentage, by the key's hash, or whether
+the policy file pins the key (first); and which side is enforced for it in the present
+stage, and why. It also shows what both sides hold for the key now, and its
 differences of the last day, as far as they are counted for single keys. Write a key of
 several parts as top shows it, with a '|' between the parts.
 
@@ -62,7 +62,7 @@ func keyAction(c *cli.Context, f *fleet, std streams) error {
 	}
 
 	report := keyReport{Policy: policy, Key: key}
-	if err := report.place(configured, &list[0]); err != nil {
+	if err := report.pin(configured, &list[0]); err != nil {
 		return err
 	}
 	report.enforce(f.name, &list[0])
@@ -70,7 +70,7 @@ func keyAction(c *cli.Context, f *fleet, std streams) error {
 		return err
 	}
 	if configured != nil && !announced(configured, &list[0].Spec) {
-		fmt.Fprintf(std.err, "%s is not the file that the instances have announced: they may place this key differently\n", c.String("config"))
+		fmt.Fprintf(std.err, "%s is not the file that the instances have announced: they may pin other keys\n", c.String("config"))
 	}
 	return f.format.print(std.out, &report, report.write)
 }
@@ -81,7 +81,7 @@ func needsKey(c *cli.Context) error {
 		return usagef(seeHelp(c), "key needs a policy and a key, got %s", humanize.Counted(int64(c.NArg()), "argument"))
 	}
 	if key := c.Args().Get(1); secretKey.MatchString(key) {
-		return usagef("the hash that places a key is of its text", "key %s is an HMAC: give the key in clear", key)
+		return usagef("the hash of a key is of its text", "key %s is an HMAC: give the key in clear", key)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 	}
 	set, err := policies.LoadFile(file, stages.Check)
 	if err != nil {
-		return nil, placed(file, err)
+		return nil, inFile(file, err)
 	}
 
 	for _, p := range set.Policies {
@@ -104,7 +104,7 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 	return nil, fmt.Errorf("%s has no policy %q", file, policy)
 }
 
-// announced reports whether a policy is the announced one as far as placing its keys goes. The
+// announced reports whether a policy is the announced one as far as which keys are pinned. The
 // expressions are not announced, so these may differ all the same.
 func announced(p *policies.Policy, spec *stages.Spec) bool {
 	return p.Fingerprint() == spec.Fingerprint && p.DeclaresFirst() == spec.First
@@ -114,8 +114,8 @@ func announced(p *policies.Policy, spec *stages.Spec) bool {
 type keyReport struct {
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
-	// Place is hash or first; "" if it is not known without the policy file.
-	Place string `json:"place"`
+	// Pinned is null if it is not known without the policy file.
+	Pinned *bool `json:"pinned"`
 	// HashPercent says where the key's hash lies, from 0 to 99.99: it is in a canary of a larger percentage.
 	HashPercent float64 `json:"hash_percent"`
 	Stage       string  `json:"stage"`
@@ -130,41 +130,43 @@ type keyReport struct {
 	version string
 }
 
-// place finds the place of the key: what the file declares for it or, without the file, what holds for every key.
-func (r *keyReport) place(configured *policies.Policy, a *stages.Assessment) error {
+// pin finds whether the key is pinned: by the file or, where no file is needed, because no key is.
+func (r *keyReport) pin(configured *policies.Policy, a *stages.Assessment) error {
 	switch {
 	case configured != nil:
 		first, err := configured.FirstKey(r.Key)
 		if err != nil {
-			return fmt.Errorf("the place of the key is not known: %s", strings.TrimPrefix(err.Error(), "policies: "))
+			return fmt.Errorf("whether the key is pinned is not known: %s", strings.TrimPrefix(err.Error(), "policies: "))
 		}
-		r.Place = placeNamed(first)
+		r.Pinned = &first
 	case !a.Spec.First:
-		r.Place = byHash
+		r.Pinned = new(bool)
 	}
 	return nil
 }
 
-// enforce says which side is enforced, if that does not depend on a place that is not known.
+// enforce says which side is enforced, if that does not depend on what is not known.
 func (r *keyReport) enforce(service string, a *stages.Assessment) {
 	hash := evidence.Hash(service, r.Policy, r.charged())
 	r.HashPercent = evidence.HashPercent(hash)
 	r.Stage, r.version = a.State.Describe(), a.State.Version.String()
 
 	enforced := func(first bool) string {
-		return a.State.Enforced(a.State.Fingerprint, evidence.Position{Hash: hash, First: first}).String()
+		return a.State.Enforced(a.State.Fingerprint, evidence.Position{Hash: hash, Pinned: first}).String()
 	}
-	if r.Place == "" && enforced(true) != enforced(false) {
-		r.Why = "the policy file declares keys that are first: give it, --config FILE"
+	if r.Pinned == nil && enforced(true) != enforced(false) {
+		r.Why = "the policy file pins keys: give it, --config FILE"
 		return
 	}
-	r.Enforced = enforced(r.Place == asFirst)
+	r.Enforced = enforced(r.pinned())
 
 	r.Why = r.reason(a)
 	if pressed := a.Pressed(); len(pressed) > 0 && r.Enforced == algorithms.Candidate.String() {
 		r.Why += "; but the red button is pressed on " + strings.Join(pressed, ", ") + ", which enforces the authoritative"
 	}
 }
+
+func (r *keyReport) pinned() bool { return r.Pinned != nil && *r.Pinned }
 
 // charged is the key as requests are charged under it.
 func (r *keyReport) charged() string {
@@ -191,12 +193,12 @@ func (r *keyReport) reason(a *stages.Assessment) string {
 	switch {
 	case !a.State.Exposed():
 		return "the stage is for all keys"
-	case r.Place == "":
+	case r.Pinned == nil:
 		return "first, which the policy file declares, does not matter to this key now"
 
 	// What is declared goes before the hash, which the cases below name.
-	case r.Place == asFirst:
-		return "first: the key is in the canary from its first step"
+	case r.pinned():
+		return "the key is pinned: in the canary from its first step (first)"
 	case a.State.Stage == stages.Promoted:
 		return "the candidate is promoted"
 	}
@@ -204,9 +206,12 @@ func (r *keyReport) reason(a *stages.Assessment) string {
 }
 
 func (r *keyReport) write(out io.Writer) error {
-	place := r.Place
-	if place == "" {
-		place = "not known without the policy file: give it, --config FILE"
+	pinned := "no"
+	switch {
+	case r.Pinned == nil:
+		pinned = "not known without the policy file: give it, --config FILE"
+	case r.pinned():
+		pinned = "yes (first)"
 	}
 	enforced := r.Enforced
 	if enforced == "" {
@@ -214,9 +219,9 @@ func (r *keyReport) write(out io.Writer) error {
 	}
 
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, version %s\n  key       %s\n  hash      %g %%: in a canary of more than that, if the hash places it\n"+
-		"  place     %s\n  enforced  %s\n  why       %s\n",
-		r.Policy, r.Stage, r.version, humanize.Printable(r.Key), r.HashPercent, place, enforced, r.Why)
+	fmt.Fprintf(&b, "%s: %s, version %s\n  key       %s\n  hash      %g %%: in a canary of more than that\n"+
+		"  pinned    %s\n  enforced  %s\n  why       %s\n",
+		r.Policy, r.Stage, r.version, humanize.Printable(r.Key), r.HashPercent, pinned, enforced, r.Why)
 	r.State.write(&b)
 	r.Differences.write(&b)
 	_, err := io.WriteString(out, b.String())

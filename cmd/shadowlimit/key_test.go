@@ -13,20 +13,20 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-const placingFile = fleetFile + `    promotion:
+const pinningFile = fleetFile + `    promotion:
       first: 'key[0] in ["acme"] || key[0].startsWith("7") && int(key[0]) > 0'
 `
 
-// placedKeys is a service whose policy file places keys.
-func placedKeys(t *testing.T) *shadow.Harness {
+// pinnedKeys is a service whose policy file pins keys.
+func pinnedKeys(t *testing.T) *shadow.Harness {
 	t.Helper()
 	server := miniredis.RunT(t)
 	t.Setenv("SHADOWLIMIT_REDIS", "redis://"+server.Addr())
 	t.Setenv("SHADOWLIMIT_NAME", "checkout")
-	return instanceOf(t, server, "a", placingFile)
+	return instanceOf(t, server, "a", pinningFile)
 }
 
-// keyBetween returns a key whose hash lies between two percentages, and that no file places.
+// keyBetween returns a key whose hash lies between two percentages, and that no file pins.
 func keyBetween(lower, upper float64) string {
 	for key := "u"; ; key += "u" {
 		if p := evidence.HashPercent(evidence.Hash("checkout", "writes", key)); p >= lower && p < upper {
@@ -37,8 +37,8 @@ func keyBetween(lower, upper float64) string {
 
 // The command says of a key what a request of it finds, in each stage.
 func TestKeySaysWhatIsEnforced(t *testing.T) {
-	h := placedKeys(t)
-	file := write(t, "checkout.yaml", []byte(placingFile))
+	h := pinnedKeys(t)
+	file := write(t, "checkout.yaml", []byte(pinningFile))
 	low, middle, top := keyBetween(0, 10), keyBetween(10, 90), keyBetween(90, 100)
 
 	for _, stage := range []string{
@@ -70,7 +70,7 @@ func TestKeySaysWhatIsEnforced(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &without); err != nil {
 				t.Fatal(err)
 			}
-			if without.Enforced != "" && without.Enforced != got.Enforced || without.Place != "" {
+			if without.Enforced != "" && without.Enforced != got.Enforced || without.Pinned != nil {
 				t.Errorf("after %q, without the file: %+v, and with it %+v", stage, without, got)
 			}
 		}
@@ -78,8 +78,8 @@ func TestKeySaysWhatIsEnforced(t *testing.T) {
 }
 
 func TestKeySaysWhy(t *testing.T) {
-	placedKeys(t)
-	file := write(t, "checkout.yaml", []byte(placingFile))
+	pinnedKeys(t)
+	file := write(t, "checkout.yaml", []byte(pinningFile))
 	other := write(t, "other.yaml", []byte(fleetFile))
 
 	for _, step := range []struct {
@@ -93,17 +93,17 @@ func TestKeySaysWhy(t *testing.T) {
 		{"key nothing acme", 1, `checkout has no policy "nothing"`},
 		{"key writes acme --config nothing.yaml", 1, "no such file"},
 		{"key nothing acme --config " + file, 1, `has no policy "nothing"`},
-		{"key writes 7up --config " + file, 1, "place|not known: first"},
+		{"key writes 7up --config " + file, 1, "pinned|not known: first"},
 		{"key writes #" + strings.Repeat("0", 64) + " --config " + file, 1, "a hash"},
 		{"key writes acme", 0, "enforced  authoritative\n  why "},
 		{"key writes acme --config " + other, 0, "not the file"},
 		{"promote writes --to 10% --force --reason x", 0, ""},
-		{"key writes acme", 0, "place     not known|--config FILE\n|enforced  not known"},
-		{"key writes acme --config " + file, 0, "place     first\n  enforced  candidate\n  why       first: "},
+		{"key writes acme", 0, "pinned    not known|--config FILE\n|enforced  not known"},
+		{"key writes acme --config " + file, 0, "pinned    yes (first)\n  enforced  candidate\n  why       the key is pinned"},
 		{"key writes " + keyBetween(0, 10) + " --config " + file, 0, "why |10 %"},
 		{"promote writes --full --force --reason x", 0, ""},
 		{"key writes " + keyBetween(0, 90), 0, "why "},
-		{"key writes " + keyBetween(0, 90) + " --config " + file, 0, "place     hash\n  enforced  candidate\n  why |promoted"},
+		{"key writes " + keyBetween(0, 90) + " --config " + file, 0, "pinned    no\n  enforced  candidate\n  why |promoted"},
 	} {
 		status, out, talk := shell(t, "", strings.Fields(step.args)...)
 		if status != step.wantStatus || firstMissing(out+talk, strings.Split(step.want, "|")) != "" {
@@ -112,7 +112,7 @@ func TestKeySaysWhy(t *testing.T) {
 	}
 }
 
-// A service without places needs no file.
+// A service that pins no key needs no file.
 func TestKeyOfAPlainService(t *testing.T) {
 	service(t)
 	if status, out, talk := shell(t, "", strings.Fields("promote writes --full --force --reason x")...); status != exitOK {
@@ -120,7 +120,7 @@ func TestKeyOfAPlainService(t *testing.T) {
 	}
 
 	_, out, _ := shell(t, "", "key", "writes", "acme")
-	if missing := firstMissing(out, []string{"place     hash\n", "enforced  candidate\n", "why ", "promoted\n"}); missing != "" {
+	if missing := firstMissing(out, []string{"pinned    no\n", "enforced  candidate\n", "why ", "promoted\n"}); missing != "" {
 		t.Errorf("no %q in\n%s", missing, out)
 	}
 }
@@ -132,7 +132,7 @@ func TestKeyNamesPressedButtons(t *testing.T) {
 		Live:  []stages.Instance{{ID: "a-1"}, {ID: "b-2", RedButton: true}},
 	}
 	r := keyReport{Policy: "writes", Key: "acme"}
-	if err := r.place(nil, a); err != nil {
+	if err := r.pin(nil, a); err != nil {
 		t.Fatal(err)
 	}
 

@@ -29,7 +29,7 @@ type policySubject struct {
 func openPolicySubject(file string, models map[string]algorithms.Side, from *requests, seen *observed) (*policySubject, error) {
 	set, err := policies.LoadFile(file, stages.Check)
 	if err != nil {
-		return nil, placed(file, err)
+		return nil, inFile(file, err)
 	}
 
 	from.headers = set.Reading().Headers

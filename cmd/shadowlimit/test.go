@@ -60,7 +60,7 @@ func testAction(c *cli.Context, out io.Writer) error {
 	for _, file := range c.Args().Slice() {
 		report, set, err := policies.TestFile(file)
 		if err != nil {
-			return placed(file, err)
+			return inFile(file, err)
 		}
 
 		failed += report.Failed

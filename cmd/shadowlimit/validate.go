@@ -108,7 +108,7 @@ func (r *validateReport) compare() error {
 	}
 	before, err := policies.LoadFile(r.deployed, stages.Check)
 	if err != nil {
-		return placed(r.deployed, err)
+		return inFile(r.deployed, err)
 	}
 	r.Changes, r.Compared = policies.Difference(before, r.set), policies.Likenesses(before, r.set)
 	return nil

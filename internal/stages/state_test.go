@@ -13,12 +13,12 @@ import (
 )
 
 // A key that has come to the candidate stays there in every later step, and one that is
-// first has it from the first step on.
+// pinned has it from the first step on.
 func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := evidence.Position{
-			Hash:  rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(4_990, 9_999)).Draw(t, "hash"),
-			First: rapid.Bool().Draw(t, "first"),
+			Hash:   rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(4_990, 9_999)).Draw(t, "hash"),
+			Pinned: rapid.Bool().Draw(t, "pinned"),
 		}
 		percent := rapid.Float64Range(0.01, 100)
 		small, large := percent.Draw(t, "a"), percent.Draw(t, "b")
@@ -45,8 +45,8 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 		if roles[0] != algorithms.Authoritative || roles[3] != algorithms.Candidate || roles[4] != algorithms.Candidate {
 			t.Fatalf("%+v: in shadow %s, promoted %s, completed %s", key, roles[0], roles[3], roles[4])
 		}
-		if key.First && roles[1] != algorithms.Candidate {
-			t.Fatalf("%+v is first, and not in a canary of %g %%", key, small)
+		if key.Pinned && roles[1] != algorithms.Candidate {
+			t.Fatalf("%+v is pinned, and not in a canary of %g %%", key, small)
 		}
 
 		// Before and beside the migration no key is exposed.

@@ -26,7 +26,7 @@ type View struct {
 	hooked http.Request          // what a hook sees: Header and RemoteAddr
 	names  []policies.HeaderName // of the headers, if they are those of Name
 	texts  []string              // the values of these
-	placed [][]string            // for each name, the part of texts that the header has
+	lists  [][]string            // for each name, the part of texts that the header has
 	peer   netip.AddrPort        // of the last connection, with its address as a text
 	host   string
 }
@@ -62,8 +62,8 @@ func (v *View) Name(names []policies.HeaderName, values func(list []string, name
 	if !same(names, v.names) {
 		clear(v.hooked.Header)
 		v.names = names
-		clear(v.placed)
-		v.placed = append(v.placed[:0], make([][]string, len(names))...)
+		clear(v.lists)
+		v.lists = append(v.lists[:0], make([][]string, len(names))...)
 	}
 
 	// A header without values is an absent one. Most headers have as many values as those of the request before, and at the same place,
@@ -73,8 +73,8 @@ func (v *View) Name(names []policies.HeaderName, values func(list []string, name
 		if name.Lower != "host" {
 			v.texts = values(v.texts, name)
 		}
-		if list := v.texts[n:len(v.texts):len(v.texts)]; v.placed[i] == nil || !same(list, v.placed[i]) {
-			v.placed[i] = list
+		if list := v.texts[n:len(v.texts):len(v.texts)]; v.lists[i] == nil || !same(list, v.lists[i]) {
+			v.lists[i] = list
 			v.hooked.Header[name.Canonical] = list
 		}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// placing is a policy file of one policy with these fields of a promotion.
-func placing(fields string) string {
+// promoting is a policy file of one policy with these fields of a promotion.
+func promoting(fields string) string {
 	return withSides("{algorithm: fixed_window, limit: 2, window: 1h}", "{algorithm: gcra, limit: 1, window: 1h}") +
 		"promotion: {" + fields + "}\n"
 }
@@ -55,12 +55,12 @@ func wantEnforced(s stages.Step, key string) algorithms.Role {
 	return algorithms.Authoritative
 }
 
-// Two instances with one file place every key alike, as the file and the hash say, whatever else
+// Two instances with one file have the same candidate keys, as the file and the hash say, whatever else
 // the request has. The ticks, by which triggers judge, count the keys that are really enforced.
-func TestKeysArePlacedByTheFile(t *testing.T) {
+func TestKeysArePinnedByTheFile(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	instances := []*shadow.Harness{
-		open(t, placing(oursFirst), shadow.Config{Redis: client}), open(t, placing(oursFirst), shadow.Config{Redis: client}),
+		open(t, promoting(oursFirst), shadow.Config{Redis: client}), open(t, promoting(oursFirst), shadow.Config{Redis: client}),
 	}
 	store := stages.NewRedisStore(client, name)
 
@@ -112,7 +112,7 @@ func counted(t *testing.T, h *shadow.Harness, client *redis.Client) (compared, t
 // The ticks have the keys for which the candidate is enforced, and all other counts have every key.
 func TestTicksLeaveOutKeysOfTheAuthoritative(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
-	h := open(t, placing(oursFirst), shadow.Config{Redis: client})
+	h := open(t, promoting(oursFirst), shadow.Config{Redis: client})
 	var enforced int64
 	use := func(step stages.Step) {
 		for _, key := range someKeys() {
@@ -160,7 +160,7 @@ func wantErrors(t *testing.T, h *shadow.Harness, want int) {
 // After a promotion first decides nothing, and the key is not asked.
 func TestFirstIsAskedWhereItDecides(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
-	h := open(t, placing(`first: 'int(key[0]) > 0'`), shadow.Config{Redis: client})
+	h := open(t, promoting(`first: 'int(key[0]) > 0'`), shadow.Config{Redis: client})
 	advance(t, inside.Stages(h), policy, stages.Step{Stage: stages.Promoted})
 	syncNow(t, h)
 
@@ -173,7 +173,7 @@ func TestFirstIsAskedWhereItDecides(t *testing.T) {
 
 // An expression that fails is counted and logged, the hash decides, and the request is charged.
 func TestAFirstThatFailsIsCounted(t *testing.T) {
-	set, err := policies.Load("test.yaml", []byte(placing(`first: 'int(key[0]) > 0'`)))
+	set, err := policies.Load("test.yaml", []byte(promoting(`first: 'int(key[0]) > 0'`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,14 +204,14 @@ func TestAFirstThatFailsIsCounted(t *testing.T) {
 
 	// The log is complete when its writers are gone, and one kind of failure is one line a minute.
 	h.Close(ctx(t))
-	if n := strings.Count(log.String(), "first fails; the hash places the key"); n != 1 {
+	if n := strings.Count(log.String(), "first fails; the key is not pinned"); n != 1 {
 		t.Errorf("%d lines of it in the log:\n%s", n, log.String())
 	}
 }
 
 // What a request pays for first, in the stage in which it is asked for.
-func BenchmarkDecidePlaced(b *testing.B) {
-	h := open(b, placing(oursFirst), shadow.Config{})
+func BenchmarkDecidePinned(b *testing.B) {
+	h := open(b, promoting(oursFirst), shadow.Config{})
 	advance(b, inside.Stages(h), policy, stages.Step{Stage: stages.Canary, Percent: 50})
 	syncNow(b, h)
 	r := &policies.Request{User: "alice"}

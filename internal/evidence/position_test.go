@@ -60,11 +60,11 @@ func TestInCanary(t *testing.T) {
 	}
 }
 
-// What is declared goes before the hash.
+// A pinned key is in every canary.
 func TestPositions(t *testing.T) {
 	tests := []struct {
 		share   uint64
-		first   bool
+		pinned  bool
 		percent float64
 		canary  bool
 	}{
@@ -76,9 +76,9 @@ func TestPositions(t *testing.T) {
 	}
 
 	for _, tt := range tests {
-		p := evidence.Position{Hash: tt.share, First: tt.first}
+		p := evidence.Position{Hash: tt.share, Pinned: tt.pinned}
 		if got := p.InCanary(tt.percent); got != tt.canary {
-			t.Errorf("%d, first %t: in a canary of %g %%: %t", tt.share, tt.first, tt.percent, got)
+			t.Errorf("%d, pinned %t: in a canary of %g %%: %t", tt.share, tt.pinned, tt.percent, got)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // A key has the candidate from the step on that explain names, by the rule that services go by, and not before.
 func TestExplainNamesTheFirstStep(t *testing.T) {
-	set, err := policies.Load("p.yaml", []byte(placingFile))
+	set, err := policies.Load("p.yaml", []byte(pinningFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,20 +29,20 @@ func TestExplainNamesTheFirstStep(t *testing.T) {
 		if i == 0 {
 			user = "acme"
 		}
-		p := explain(set, &policies.Request{User: user}).Checks[0].Placing
-		found[p.Place+" "+p.Enters]++
+		p := explain(set, &policies.Request{User: user}).Checks[0].Canary
+		found[fmt.Sprint(p.Pinned, " ", p.Enters)]++
 
 		entered := false
 		for k, state := range steps {
 			entered = entered || p.Enters == names[k]
-			key := evidence.Position{Hash: evidence.Hash("checkout", "writes", user), First: p.Place == asFirst}
+			key := evidence.Position{Hash: evidence.Hash("checkout", "writes", user), Pinned: p.Pinned}
 			if got := state.Enforced("", key) == algorithms.Candidate; got != entered {
 				t.Errorf("%s: %+v, but in %s the candidate is enforced: %t", user, p, names[k], got)
 			}
 		}
 	}
 	for _, want := range []string{
-		"first canary 1 %", "hash canary 1 %", "hash canary 10 %", "hash canary 50 %", "hash promoted",
+		"true canary 1 %", "false canary 1 %", "false canary 10 %", "false canary 50 %", "false promoted",
 	} {
 		if found[want] == 0 {
 			t.Errorf("no key is %s: %v", want, found)
@@ -50,10 +50,10 @@ func TestExplainNamesTheFirstStep(t *testing.T) {
 	}
 }
 
-func TestExplainedPlaces(t *testing.T) {
+func TestExplainedCanaries(t *testing.T) {
 	for _, test := range []struct{ file, user, want string }{
-		{placingFile, "acme", "place          first; "},
-		{placingFile, "7up", `: first key[0] in`},
+		{pinningFile, "acme", "canary         pinned (first); "},
+		{pinningFile, "7up", `: first key[0] in`},
 	} {
 		file := write(t, "p.yaml", []byte(test.file))
 		status, out, talk := shell(t, "", "explain", file, "--request", fmt.Sprintf(`{"user":%q}`, test.user))

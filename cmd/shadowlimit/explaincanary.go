@@ -11,7 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// explanation is the contract of explain -o json: what a policy file says of a request, and where its keys stand.
+// explanation is the contract of explain -o json: what a policy file says of a request, and when a canary reaches its keys.
 type explanation struct {
 	Checks  []explainedCheck   `json:"charges"`
 	Skipped []policies.Skipped `json:"skipped"`
@@ -19,21 +19,21 @@ type explanation struct {
 
 type explainedCheck struct {
 	policies.ExplainedCheck
-	// Placing is null where the policy has no candidate.
-	Placing *explainedPlace `json:"placing"`
+	// Canary is null where the policy has no candidate.
+	Canary *explainedCanary `json:"canary"`
 }
 
-// explainedPlace says when a key comes to the candidate. Its first three fields are those of key -o json.
-type explainedPlace struct {
-	Place       string  `json:"place"`
+// explainedCanary says when a key comes to the candidate. Its first two fields are those of key -o json.
+type explainedCanary struct {
+	Pinned      bool    `json:"pinned"`
 	HashPercent float64 `json:"hash_percent"`
 	// Enters is the first step in which the key has the candidate: a canary such as "canary 10 %", or promoted.
 	Enters string `json:"enters"`
-	// Error says why an expression did not place the key; "" if none failed.
+	// Error says why first did not pin the key; "" if none failed.
 	Error string `json:"error,omitempty"`
 }
 
-// explain says what the file says of a request, and where the keys of its checks stand.
+// explain says what the file says of a request, and when a canary reaches the keys of its checks.
 func explain(set *policies.Set, r *policies.Request) explanation {
 	told := set.Explain(r)
 	e := explanation{Checks: []explainedCheck{}, Skipped: told.Skipped}
@@ -45,37 +45,24 @@ func explain(set *policies.Set, r *policies.Request) explanation {
 	for _, c := range told.Checks {
 		check := explainedCheck{ExplainedCheck: c}
 		if c.Candidate != nil {
-			check.Placing = placeOf(set.Name, named[c.Policy], r, c.Key)
+			check.Canary = canaryOf(set.Name, named[c.Policy], r, c.Key)
 		}
 		e.Checks = append(e.Checks, check)
 	}
 	return e
 }
 
-// placeOf says where the key of a request stands, by what services do: where an expression fails, the hash places the key.
-func placeOf(service string, p *policies.Policy, r *policies.Request, key string) *explainedPlace {
+// canaryOf says when a canary reaches the key of a request, by what services do: where first fails, the key is not pinned.
+func canaryOf(service string, p *policies.Policy, r *policies.Request, key string) *explainedCanary {
 	first, err := p.First(context.Background(), r)
 	hash := evidence.Hash(service, p.Name, key)
-	e := &explainedPlace{Place: placeNamed(first), HashPercent: evidence.HashPercent(hash)}
+	e := &explainedCanary{Pinned: first, HashPercent: evidence.HashPercent(hash)}
 	if err != nil {
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 
-	e.Enters = entersIn(stages.ConfigOf(p.Promotion).Canary, evidence.Position{Hash: hash, First: first})
+	e.Enters = entersIn(stages.ConfigOf(p.Promotion).Canary, evidence.Position{Hash: hash, Pinned: first})
 	return e
-}
-
-// The places of keys, as commands write them.
-const (
-	byHash  = "hash"
-	asFirst = "first"
-)
-
-func placeNamed(first bool) string {
-	if first {
-		return asFirst
-	}
-	return byHash
 }
 
 // entersIn returns the first step in which a position has the candidate.
@@ -89,10 +76,10 @@ func entersIn(canary []float64, key evidence.Position) string {
 }
 
 // String says it in one line, the step at its end.
-func (e *explainedPlace) String() string {
-	text := e.Place
-	if e.Place == byHash {
-		text += fmt.Sprintf(", at %g %%", e.HashPercent)
+func (e *explainedCanary) String() string {
+	text := "pinned (first)"
+	if !e.Pinned {
+		text = fmt.Sprintf("by hash, at %g %%", e.HashPercent)
 	}
 	if e.Error != "" {
 		text += ", because this fails: " + humanize.Visible(e.Error)

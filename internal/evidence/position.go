@@ -7,7 +7,7 @@ import (
 // keyShares is how finely keys are divided: a share is a hundredth of a percent.
 const keyShares = 10_000
 
-// Hash places a key: xxHash64 with seed 0 of name, policy and the key in clear, with a zero byte between them. It is
+// Hash says when a canary reaches a key: xxHash64 with seed 0 of name, policy and the key in clear, with a zero byte between them. It is
 // the same on every instance and in every version, so that a key stays on its side. The name and the policy are in it,
 // so that a client is not among the first of every canary.
 func Hash(name, policy, key string) uint64 {
@@ -31,11 +31,11 @@ func InCanary(hash uint64, percent float64) bool {
 // with the same policy file.
 type Position struct {
 	Hash uint64
-	// First reports that the policy file declares the key as one of the first: it is in a canary from its first step.
-	First bool
+	// Pinned reports that the policy file has the key in a canary from its first step (promotion.first).
+	Pinned bool
 }
 
 // InCanary reports whether the key belongs to a canary of percent of the keys.
 func (p Position) InCanary(percent float64) bool {
-	return p.First && percent > 0 || InCanary(p.Hash, percent)
+	return p.Pinned && percent > 0 || InCanary(p.Hash, percent)
 }

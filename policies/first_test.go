@@ -9,8 +9,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// placing is a file whose one policy has a key of two parts and these fields of a promotion.
-func placing(fields string) string {
+// promoting is a file whose one policy has a key of two parts and these fields of a promotion.
+func promoting(fields string) string {
 	return "data: {ours: [acme, beta], largest: [huge], empty: []}\n" +
 		onePolicy("key: [request.user, request.route]\n    promotion: {"+fields+"}")
 }
@@ -18,7 +18,7 @@ func placing(fields string) string {
 const oursFirst = `first: 'key[0] in data.ours || key[1] == "/huge"'`
 
 func TestFirstKeys(t *testing.T) {
-	p := loadPolicy(t, placing(oursFirst))
+	p := loadPolicy(t, promoting(oursFirst))
 	for _, tt := range []struct {
 		user, route string
 		want        bool
@@ -49,7 +49,7 @@ func TestFirstKeys(t *testing.T) {
 
 // A key is first or not, whatever else is in the request, and a command knows it by the key alone.
 func TestFirstDependsOnTheKeyAlone(t *testing.T) {
-	p := loadPolicy(t, placing(oursFirst))
+	p := loadPolicy(t, promoting(oursFirst))
 
 	rapid.Check(t, func(t *rapid.T) {
 		part := rapid.OneOf(rapid.SampledFrom([]string{"acme", "huge", "/huge", "", `\`, "|"}), rapid.StringN(0, 20, 100))
@@ -82,7 +82,7 @@ func TestFirstDependsOnTheKeyAlone(t *testing.T) {
 
 // A key that is charged under its hash is asked for by what it was.
 func TestLongKeysAreFirstInClear(t *testing.T) {
-	p := loadPolicy(t, placing(`first: 'key[0].startsWith("aaa")'`))
+	p := loadPolicy(t, promoting(`first: 'key[0].startsWith("aaa")'`))
 	r := &policies.Request{User: strings.Repeat("a", 300)}
 
 	if got, err := p.First(t.Context(), r); !got || err != nil {
@@ -102,7 +102,7 @@ func TestAKeyOfWhichFirstFailsIsNotFirst(t *testing.T) {
 		`first: 'data.ours[size(key[0]) + 99] == key[0]'`:   "first data.ours",
 		`first: 'false || key[0].split("")[99] == key[0] '`: "first false ||",
 	} {
-		p := loadPolicy(t, placing(fields))
+		p := loadPolicy(t, promoting(fields))
 		got, err := p.First(t.Context(), &policies.Request{User: "acme"})
 		if got || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: first %t, %v, want an error of %s", fields, got, err, want)
@@ -112,7 +112,7 @@ func TestAKeyOfWhichFirstFailsIsNotFirst(t *testing.T) {
 
 // Of a key of another policy nothing is claimed.
 func TestKeysOfOtherPoliciesAreNotFirst(t *testing.T) {
-	p := loadPolicy(t, placing(oursFirst))
+	p := loadPolicy(t, promoting(oursFirst))
 	if _, err := p.FirstKey("acme"); err == nil || !strings.Contains(err.Error(), "got 1 parts: the keys of this policy have 2") {
 		t.Errorf("one part: %v", err)
 	}
@@ -133,14 +133,14 @@ func TestFirstOfTheFileIsInherited(t *testing.T) {
 
 // It is no part of the fingerprint: the evidence goes on when it changes.
 func TestFirstIsNoPartOfTheFingerprint(t *testing.T) {
-	if a, b := loadPolicy(t, placing(oursFirst)).Fingerprint(), loadPolicy(t, placing("first: 'key[0] == \"a\"'")).Fingerprint(); a != b {
+	if a, b := loadPolicy(t, promoting(oursFirst)).Fingerprint(), loadPolicy(t, promoting("first: 'key[0] == \"a\"'")).Fingerprint(); a != b {
 		t.Errorf("fingerprints %s and %s", a, b)
 	}
 }
 
 // An operator's expression cannot stall a request.
 func TestDearConditionsOnKeysAreRefused(t *testing.T) {
-	dear := placing(`first: 'key.exists(k, k.matches(key[0]))'`)
+	dear := promoting(`first: 'key.exists(k, k.matches(key[0]))'`)
 	if _, err := policies.Load("p.yaml", []byte(dear)); err == nil || !strings.Contains(err.Error(), "at most 10000 are allowed") {
 		t.Errorf("a pattern of the key: %v", err)
 	}
@@ -150,7 +150,7 @@ func TestDearConditionsOnKeysAreRefused(t *testing.T) {
 		"key[0] in data.ours", "key.exists(k, k.startsWith(\\\"x\\\"))", "key[0].matches(\\\"^acme-[0-9]+$\\\")",
 		"key[0] in data.ours || key[1] in data.largest || size(key) > 2",
 	} {
-		load(t, placing(`first: "`+usual+`"`))
+		load(t, promoting(`first: "`+usual+`"`))
 	}
 }
 
@@ -167,8 +167,8 @@ var badFirst = []badFile{
 }
 
 var firstWarnings = []warningTest{
-	{"first keys", placing(oursFirst), 0, ""},
-	{"first of none", placing("first: 'false'"), 7, "first: no key can match"},
-	{"first of all", placing("first: 'true || key[0] == \"a\"'"), 7, "first: every key is in the canary from its first step"},
+	{"first keys", promoting(oursFirst), 0, ""},
+	{"first of none", promoting("first: 'false'"), 7, "first: no key can match"},
+	{"first of all", promoting("first: 'true || key[0] == \"a\"'"), 7, "first: every key is in the canary from its first step"},
 	{"first of a file", onePolicy("key: request.user") + "promotion: {first: 'false'}\n", 8, "first: no key can match"},
 }

@@ -10,34 +10,34 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// placing is a condition on keys. It reads nothing but the parts of the key and the file's data, so that two requests of
+// keyCondition is a condition on keys. It reads nothing but the parts of the key and the file's data, so that two requests of
 // one key have one answer.
-type placing struct{ *expression }
+type keyCondition struct{ *expression }
 
-// placing returns a reader of a condition on keys.
-func (c *compiler) placing(what string, into **placing) func(*yaml.Node) {
+// first returns a reader of the condition that pins keys.
+func (c *compiler) first(into **keyCondition) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = nil // a policy's expression replaces the file's
-		env, err := c.placingEnv()
+		env, err := c.keyEnv()
 		if err != nil {
-			c.fail(n, "%s: %v", what, err)
+			c.fail(n, "first: %v", err)
 			return
 		}
 
 		// The same compiler with other names: bounds and messages are those of all expressions.
 		keys := *c
 		keys.env = env
-		x := keys.compile(n, what, cel.BoolType)
+		x := keys.compile(n, "first", cel.BoolType)
 		if x == nil {
 			return
 		}
-		*into = &placing{x}
+		*into = &keyCondition{x}
 	}
 }
 
-// placingEnv returns the environment of conditions on keys. Most files have none, and
+// keyEnv returns the environment of conditions on keys. Most files have none, and
 // pay for none.
-func (c *compiler) placingEnv() (*cel.Env, error) {
+func (c *compiler) keyEnv() (*cel.Env, error) {
 	if c.keysEnv != nil {
 		return c.keysEnv, nil
 	}
@@ -51,7 +51,7 @@ func (c *compiler) placingEnv() (*cel.Env, error) {
 // constant reports whether the expression has one value for all keys, and which. A key that
 // cannot be read is an error to every part that asks for it, and "&&" and "||" ignore
 // an error that does not matter.
-func (x *placing) constant() (value, ok bool) {
+func (x *keyCondition) constant() (value, ok bool) {
 	if x == nil {
 		return false, false
 	}
@@ -73,11 +73,10 @@ func (*keyOnly) Parent() cel.Activation { return nil }
 // ResolveName implements cel.Activation.
 func (k *keyOnly) ResolveName(name string) (any, bool) { return k.parts, name == keyName }
 
-// DeclaresFirst reports whether the policy declares that some keys are the first in a canary. If not, its keys need not be
-// asked.
+// DeclaresFirst reports whether the policy may pin keys. If not, its keys need not be asked.
 func (p *Policy) DeclaresFirst() bool { return p.Promotion.first != nil }
 
-// First reports whether a request's key, which must be one that the policy charges, is in a canary from its first step.
+// First reports whether a request's key, which must be one that the policy charges, is pinned: in a canary from its first step.
 // The key alone decides: no other request of the key, and no other instance with this file, finds another answer. With an
 // error it is not.
 func (p *Policy) First(ctx context.Context, r *Request) (bool, error) {
