@@ -39,7 +39,7 @@ func TestPromQLParses(t *testing.T) {
 		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
 			if s, ok := node.(*parser.VectorSelector); ok && strings.HasSuffix(s.Name, "_total") {
 				counters++
-				if !increases(path) {
+				if !increases(s, path) {
 					t.Errorf("%s: the counter %s is used without rate or increase: %s", where, s.Name, text)
 				}
 			}
@@ -53,8 +53,11 @@ func TestPromQLParses(t *testing.T) {
 }
 
 // increases reports whether the innermost call around a counter is rate, irate or
-// increase.
-func increases(path []parser.Node) bool {
+// increase, or whether only its presence is asked for, behind and.
+func increases(s *parser.VectorSelector, path []parser.Node) bool {
+	if b, ok := path[len(path)-1].(*parser.BinaryExpr); ok && b.Op == parser.LAND && b.RHS == s {
+		return true
+	}
 	for i := len(path) - 1; i >= 0; i-- {
 		if call, ok := path[i].(*parser.Call); ok {
 			return call.Func.Name == "rate" || call.Func.Name == "irate" || call.Func.Name == "increase"

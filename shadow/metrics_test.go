@@ -3,6 +3,8 @@ package shadow_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -38,7 +41,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: redisAt(t, miniredis.RunT(t).Addr())})
 	_, names := series(t, h)
 	for name, want := range map[string]int{
-		"shadowlimit_comparisons_total": 9, "shadowlimit_decisions_total": 6, "shadowlimit_divergence_causes_total": 16, "shadowlimit_stage": 5,
+		"shadowlimit_comparisons_total": 9, "shadowlimit_decisions_total": 12, "shadowlimit_divergence_causes_total": 16, "shadowlimit_stage": 5,
 		"shadowlimit_gate_verdict": 3, "shadowlimit_evaluation_duration_seconds": 2, "shadowlimit_breaker_open": 1, "shadowlimit_build_info": 1,
 	} {
 		if names[name] != want {
@@ -106,7 +109,7 @@ func TestOldAssessmentsAreNoMetrics(t *testing.T) {
 			for _, name := range fleets {
 				n += names["shadowlimit_"+name]
 			}
-			if names["shadowlimit_stage"] != 5 || names["shadowlimit_decisions_total"] != 6 {
+			if names["shadowlimit_stage"] != 5 || names["shadowlimit_decisions_total"] != 12 {
 				t.Errorf("the instance's own series are %v", names)
 			}
 			return n
@@ -123,4 +126,64 @@ func TestOldAssessmentsAreNoMetrics(t *testing.T) {
 			t.Errorf("%d series of the fleet after a minute, want none", n)
 		}
 	})
+}
+
+// Clients get the decisions of enforced sides, and those of fallbacks: no other query says how many were denied.
+func TestDecisionsThatClientsGot(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, file, shadow.Config{Redis: client}) // 2 and 1 an hour
+	h.Grow()
+	got := map[bool]float64{}
+	asked := func() {
+		for n := range 200 {
+			for range 3 {
+				got[ask(t, h, fmt.Sprint("user-", n)).Allowed]++
+			}
+		}
+	}
+	asked()
+	promote(t, h, client)
+	asked()
+
+	text, err := testutil.CollectAndFormat(h, expfmt.TypeTextPlain, "shadowlimit_decisions_total")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := map[bool]float64{}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `enforced="true"`) && !strings.Contains(line, `decision="error"`) {
+			var v float64
+			if _, err := fmt.Sscan(line[strings.LastIndex(line, " "):], &v); err != nil {
+				t.Fatal(err)
+			}
+			sum[strings.Contains(line, `decision="allow"`)] += v
+		}
+	}
+	if !maps.Equal(sum, got) {
+		t.Errorf("the metric has %v, clients got %v\n%s", sum, got, text)
+	}
+}
+
+// What was counted of another candidate is not that of this one.
+func TestComparisonsAreOfOneFingerprint(t *testing.T) {
+	h := open(t, file, shadow.Config{})
+	ask(t, h, "alice")
+	fingerprint := func() string {
+		text, err := testutil.CollectAndFormat(h, expfmt.TypeTextPlain, "shadowlimit_comparisons_total")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`fingerprint="\w+"`).FindString(string(text))
+	}
+	before, counted := fingerprint(), comparisons(t, h, "")
+	if before == "" || counted != 1 {
+		t.Fatalf("%g comparisons of %s, want 1 of a fingerprint", counted, before)
+	}
+
+	if err := h.Reload(setOf(t, "limit: 1,", "limit: 3,")); err != nil {
+		t.Fatal(err)
+	}
+	if after, counted := fingerprint(), comparisons(t, h, ""); after == before || counted != 0 {
+		t.Errorf("%g comparisons of %s after a reload, %s before it", counted, after, before)
+	}
 }

@@ -19,14 +19,18 @@ const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 // sees it.
 var policyMetrics = []family[reading]{
 	{
-		"decisions_total", "Checks judged, by side and by that side's decision: allow, deny or error.",
-		counter, []string{"side", "decision"}, func(r reading, send sender) {
-			for role, d := range r.totals.Decisions {
+		"decisions_total", "Checks judged, by side, by that side's decision: allow, deny or error, and by whether the side was " +
+			"enforced for the key. Clients get the allow and deny of enforced true, and for its error those of fallback_decisions_total.",
+		counter, []string{"side", "decision", "enforced"}, func(r reading, send sender) {
+			for role, all := range r.totals.Decisions {
 				if role == int(algorithms.Authoritative) || r.hasCandidate() {
-					side := algorithms.Role(role).String()
-					send(float64(d.Allowed), side, "allow")
-					send(float64(d.Denied), side, "deny")
-					send(float64(d.Failed), side, "error")
+					side, own := algorithms.Role(role).String(), r.totals.Enforced[role]
+					send(float64(own.Allowed), side, "allow", "true")
+					send(float64(own.Denied), side, "deny", "true")
+					send(float64(own.Failed), side, "error", "true")
+					send(float64(all.Allowed-own.Allowed), side, "allow", "false")
+					send(float64(all.Denied-own.Denied), side, "deny", "false")
+					send(float64(all.Failed-own.Failed), side, "error", "false")
 				}
 			}
 		},
@@ -68,10 +72,10 @@ var policyMetrics = []family[reading]{
 	{
 		"comparisons_total",
 		"Evaluations, by outcome: checks of a policy with a candidate, but for peeks and completed migrations; " +
-			"inconclusive and authoritative_error are not compared.",
-		counter, []string{"outcome"}, compared(func(r reading, send sender) {
+			"inconclusive and authoritative_error are not compared. The fingerprint is the one that this instance compares now.",
+		counter, []string{"outcome", "fingerprint"}, compared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {
-				send(float64(n), evidence.Outcome(outcome).String())
+				send(float64(n), evidence.Outcome(outcome).String(), r.spec.Fingerprint)
 			}
 		}),
 	},
@@ -86,9 +90,9 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"skipped_comparisons_total", "Inconclusive comparisons, by reason.",
-		counter, []string{"reason"}, compared(func(r reading, send sender) {
+		counter, []string{"reason", "fingerprint"}, compared(func(r reading, send sender) {
 			for reason, n := range r.totals.Skipped {
-				send(float64(n), algorithms.SkipReason(reason).String())
+				send(float64(n), algorithms.SkipReason(reason).String(), r.spec.Fingerprint)
 			}
 		}),
 	},

