@@ -84,13 +84,12 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 	}
 
 	x := &expression{
-		source:   n.Value,
-		result:   a.OutputType(),
-		program:  program,
-		plain:    plainOf(a),
-		endless:  len(options) > 0,
-		inputs:   inputsOf(a, c.scope.variables),
-		failures: failuresOf(a, c.scope.variables),
+		source:  n.Value,
+		result:  a.OutputType(),
+		program: program,
+		plain:   plainOf(a),
+		endless: len(options) > 0,
+		inputs:  inputsOf(a, c.scope.variables),
 	}
 	for name := range x.inputs.headers() {
 		c.scope.headers[name] = canonicalName(name)

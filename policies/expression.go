@@ -23,8 +23,7 @@ type expression struct {
 	plain   *plain // nil where CEL is needed
 	endless bool   // its cost depends on claims, and is bounded at run time
 
-	inputs   inputs
-	failures []failure // for the linter
+	inputs inputs
 
 	// A condition is kept with its environment, so that a tool can ask which part of it is false.
 	checked *cel.Ast

@@ -34,19 +34,6 @@ func (p pattern) matches(value string) bool {
 	return value == p.text
 }
 
-// compatible reports whether some text matches both patterns.
-func (p pattern) compatible(q pattern) bool {
-	if p.prefix && q.prefix {
-		return p.matches(q.text) || q.matches(p.text)
-	}
-
-	// At least one of them accepts one text only.
-	if q.prefix {
-		return q.matches(p.text)
-	}
-	return p.matches(q.text)
-}
-
 // filterable are the fields that filters know: texts that a request always has, so that
 // a filter cannot fail.
 var filterable = []string{"request.method", "request.route", "request.path", "request.domain", "request.host"}
@@ -157,28 +144,6 @@ func filterBy(field ast.Expr, prefix bool, texts ...ast.Expr) (filter, bool) {
 // isField reports whether an expression is one of the filterable fields.
 func isField(e ast.Expr) bool {
 	return e.Kind() == ast.IdentKind && slices.Contains(filterable, e.AsIdent())
-}
-
-// contradict reports whether no request can pass all filters.
-func contradict(filters []filter) bool {
-	for i := range filters {
-		for j := range filters[:i] {
-			if filters[i].field == filters[j].field && !filters[i].compatible(&filters[j]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// compatible reports whether some value of the field passes both filters.
-func (f *filter) compatible(other *filter) bool {
-	for _, p := range f.accepts {
-		if slices.ContainsFunc(other.accepts, p.compatible) {
-			return true
-		}
-	}
-	return false
 }
 
 // Selection yields the policies of a set that may match a request, by their indices in the order of the file. All others have

@@ -48,17 +48,6 @@ func (c *compiler) keyEnv() (*cel.Env, error) {
 	return env, err
 }
 
-// constant reports whether the expression has one value for all keys, and which. A key that
-// cannot be read is an error to every part that asks for it, and "&&" and "||" ignore
-// an error that does not matter.
-func (x *keyCondition) constant() (value, ok bool) {
-	if x == nil {
-		return false, false
-	}
-	v, _, err := x.program.Eval(&keyOnly{types.NewErr("the key is not known")})
-	return v == types.True, err == nil
-}
-
 // keyName is what expressions call the parts of a key, in clear.
 const keyName = "key"
 

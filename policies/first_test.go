@@ -165,10 +165,3 @@ var badFirst = []badFile{
 	{"a number as a key's part", promotion("first: 'key[0] == 7'"), 6, 32, "(string, int)"},
 	{"no expression", promotion("first: [a]"), 6, 24, "first: want a CEL expression"},
 }
-
-var firstWarnings = []warningTest{
-	{"first keys", promoting(oursFirst), 0, ""},
-	{"first of none", promoting("first: 'false'"), 7, "first: no key can match"},
-	{"first of all", promoting("first: 'true || key[0] == \"a\"'"), 7, "first: every key is in the canary from its first step"},
-	{"first of a file", onePolicy("key: request.user") + "promotion: {first: 'false'}\n", 8, "first: no key can match"},
-}

@@ -1,17 +1,12 @@
 package policies
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -24,7 +19,6 @@ type linter struct{ *Problems }
 // policy looks at one policy. at are the places of its fields.
 func (l *linter) policy(p *Policy, at places) {
 	l.endlessKey(p, at["key"])
-	l.never(p, at["when"])
 	l.escapes(p, at)
 	l.limitBesideKey(p, at)
 	l.cost(p, at["cost"])
@@ -44,20 +38,6 @@ func (l *linter) file(s *Set, at *yaml.Node) {
 	}
 }
 
-// set looks at the policies of a file together. items are their nodes.
-func (l *linter) set(list []*Policy, items []*yaml.Node) {
-	// Of two equal policies the second is named.
-	for i, p := range list {
-		for j, q := range list {
-			if i != j && p.shadowedBy(q) && (i > j || !q.shadowedBy(p)) {
-				l.warn(items[i], "%s: whatever it denies %s denies, too, by the same key and limits that are no higher: "+
-					"leave one of them out", p.Name, q.Name)
-				break
-			}
-		}
-	}
-}
-
 // endless are inputs that hardly repeat, or that clients vary at will: a key of one of these gives a client a fresh budget for each
 // value.
 var endless = []string{
@@ -74,16 +54,6 @@ func (l *linter) endlessKey(p *Policy, at *yaml.Node) {
 			l.warn(at, "key: %s has a new value in nearly every request, and each value has its own budget: "+
 				"no client is limited, and memory fills up", name)
 		}
-	}
-}
-
-// never warns of a condition that is never true. It sees contradictions between filters only: CEL offers no proof of others.
-func (l *linter) never(p *Policy, at *yaml.Node) {
-	if p.when == nil {
-		return
-	}
-	if strings.TrimSpace(p.when.source) == "false" || contradict(p.when.filters) {
-		l.warn(at, "when: no request can match: the policy is never charged")
 	}
 }
 
@@ -122,12 +92,6 @@ func (p *Policy) escape(x *expression) string {
 	if x == nil {
 		return ""
 	}
-	for _, f := range x.failures {
-		if f.table == "" || !p.asksFor(f.table) {
-			return f.cause
-		}
-	}
-
 	// A condition that fails is as good as one that is false, unless its author means the requests without the entry.
 	if x != p.when || strings.Contains(x.source, "!") {
 		if absent := x.assumed(p.when); absent != "" {
@@ -159,99 +123,6 @@ func (x *expression) assumed(when *expression) string {
 		}
 	}
 	return ""
-}
-
-// asksFor reports whether an expression of the policy asks whether a table has a row: request.user in data.plans.
-func (p *Policy) asksFor(table string) bool {
-	return slices.ContainsFunc(p.expressions(), func(x *expression) bool {
-		return strings.Contains(x.source, " in "+table) || strings.Contains(x.source, "has("+table)
-	})
-}
-
-// failure is a way in which a request makes an expression fail.
-type failure struct {
-	cause string // such as a text that int rejects
-	table string // of the file, where the cause is a row that it has not
-}
-
-// clientInputs are what a client can write as it likes. The address, the user, the claims and the route are not among them: the
-// service supplies these.
-var clientInputs = []string{"request.headers", "request.query", "request.path", "request.host"}
-
-// converting are functions of a text that fail for most texts. Functions of a position, such as charAt, are among them: a client
-// can send a shorter text.
-var converting = []string{
-	"int", "uint", "double", "bool", "timestamp", "duration", "ip", "cidr", "charAt", "substring",
-}
-
-// failuresOf returns the ways in which requests make an expression fail: a text that is no number, a part left out, a value that
-// has no row in a table of the file. It serves a warning only, so it may miss one: at run time on_error decides for every failure.
-func failuresOf(a *cel.Ast, variables []*variable) (list []failure) {
-	visit(a, func(e ast.Expr) {
-		switch e.Kind() {
-		case ast.IdentKind:
-			if v := variableNamed(e.AsIdent(), variables); v != nil {
-				list = append(list, v.failures...)
-			}
-		case ast.CallKind:
-			if f := failureOf(e.AsCall(), a, variables); f.cause != "" {
-				list = append(list, f)
-			}
-		}
-	})
-	return list
-}
-
-// failureOf returns the way in which a call fails, the zero value if there is none.
-func failureOf(call ast.CallExpr, a *cel.Ast, variables []*variable) failure {
-	args := call.Args()
-	if call.IsMemberFunction() {
-		args = append([]ast.Expr{call.Target()}, args...)
-	}
-	if len(args) == 0 {
-		return failure{}
-	}
-
-	// int(1.5) does not fail, so the type of the argument decides. A claim or a variable of type dyn may be text.
-	of := a.NativeRep().GetType(args[0].ID()).Kind()
-	switch name := call.FunctionName(); {
-	case slices.Contains(converting, name) && (of == types.StringKind || of == types.DynKind):
-		if fromClient(args[0], variables) {
-			return failure{cause: fmt.Sprintf("a text that %s rejects", name)}
-		}
-	case name == operators.Index && of == types.ListKind:
-		if fromClient(args[0], variables) {
-			return failure{cause: "too few parts"}
-		}
-	case name == operators.Index && of == types.MapKind && args[0].Kind() == ast.IdentKind && args[1].Kind() != ast.LiteralKind:
-		if table := args[0].AsIdent(); strings.HasPrefix(table, "data.") {
-			return failure{"no row in " + table, table}
-		}
-	case name == operators.Divide || name == operators.Modulo:
-		if fromClient(args[1], variables) {
-			return failure{cause: "a divisor of 0"}
-		}
-	}
-	return failure{}
-}
-
-// fromClient reports whether an expression is made of what clients write.
-func fromClient(e ast.Expr, variables []*variable) (found bool) {
-	visitFrom(e, func(e ast.Expr) {
-		if e.Kind() != ast.IdentKind {
-			return
-		}
-
-		// A variable hides the inputs that its own expression reads.
-		found = found || slices.Contains(clientInputs, e.AsIdent())
-		if v := variableNamed(e.AsIdent(), variables); v != nil {
-			for input := range v.inputs {
-				base, _, _ := strings.Cut(strings.TrimPrefix(input, required), "[")
-				found = found || slices.Contains(clientInputs, base)
-			}
-		}
-	})
-	return found
 }
 
 // limitBesideKey warns where one key can have two limits: each request brings its own, and the state of the key is the same.
@@ -410,62 +281,4 @@ func (s *Side) decidesLike(other *Side) bool {
 	a, b := *s, *other
 	a.ID, b.ID = "", ""
 	return a.identity() == b.identity()
-}
-
-// shadowedBy reports whether q denies whatever p denies. It compares conditions, keys
-// and costs as they are written: a miss is no harm, a false report would be.
-func (p *Policy) shadowedBy(q *Policy) bool {
-	sameRequests := q.when == nil || p.when != nil && p.when.source == q.when.source
-	if !sameRequests || p.key.text() != q.key.text() || p.cost.text() != q.cost.text() {
-		return false
-	}
-
-	// Each side of p must be looser than the same side of q: any stage may enforce either. A policy without a candidate compares the
-	// authoritative alone.
-	for role, side := range p.Sides {
-		if side != nil && (q.Sides[role] == nil || !side.looserThan(q.Sides[role])) {
-			return false
-		}
-	}
-	return true
-}
-
-// looserThan reports whether two sides differ at most in their limits, and this one
-// has the higher.
-func (s *Side) looserThan(other *Side) bool {
-	if s.None() || other.None() {
-		return s.None()
-	}
-
-	// While the service suffers, an adaptive limit may be the smaller one.
-	if s.adaptive != nil && (other.adaptive == nil || s.adaptive.rule.Key() != other.adaptive.rule.Key()) {
-		return false
-	}
-	if s.Custom() || other.Custom() || s.limit.expression != nil || other.limit.expression != nil {
-		return false
-	}
-	return s.Algorithm.Name() == other.Algorithm.Name() && s.window == other.window &&
-		s.burst.text() == other.burst.text() && s.limit.constant >= other.limit.constant
-}
-
-// promotion warns of a section by which the gate or the canary decides nothing. at are the places of its own fields.
-func (l *linter) promotion(p Promotion, n *yaml.Node, at places) {
-	for _, x := range p.expected {
-		if x.when != nil && x.direction != "" && strings.TrimSpace(x.when.source) == "true" {
-			l.warn(n, "expected: when: true declares every difference in the direction %s, "+
-				"so none counts against the candidate: name the requests for which it is wanted, or ask its owner, %s",
-				x.direction, x.owner)
-		}
-	}
-
-	// A constant expression is valid: a file that is made by a program may have one. It is hardly what a person means.
-	if at["first"] != nil {
-		switch always, constant := p.first.constant(); {
-		case constant && always:
-			l.warn(at["first"], "first: every key is in the canary from its first step, so its percentages decide nothing: "+
-				"name the keys that come first")
-		case constant:
-			l.warn(at["first"], "first: no key can match, so none is pinned")
-		}
-	}
 }

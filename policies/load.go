@@ -195,9 +195,6 @@ func (l *loader) policies(n *yaml.Node) {
 		}
 		seen[p.Name] = item.Line
 	}
-	if !l.Failed() {
-		l.linter.set(l.set.Policies, items)
-	}
 }
 
 // policy reads a policy and lets the linter look at it. Warnings about half a file would often be wrong, so the linter is
@@ -220,7 +217,6 @@ func (l *loader) section(p Promotion, n *yaml.Node) *section {
 	s := newSection(p, n, l.file)
 	l.set.text.sections = append(l.set.text.sections, s)
 
-	l.linter.promotion(p, n, placesOf(n))
 	for _, check := range l.checks {
 		for _, problem := range s.check(check) {
 			l.addOnce(problem)
