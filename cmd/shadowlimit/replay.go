@@ -56,8 +56,6 @@ the service's program. One that is per process is modelled by the sum of its ins
 report then says how often the authoritative (--from) decides the same, and warns if it
 differs too often for the verdict to mean anything.
 
---signal-field names the field by which adaptive limits of the policy file give way.
-
 --sweep tries other numbers of the candidate, all in one reading of the log. It prints
 the candidates that no other one beats: less newly denied and less newly allowed.
 
@@ -90,8 +88,6 @@ func replayCommand(std streams) *cli.Command {
 			"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
 		&cli.StringFlag{Name: "observed", Usage: "CEL `EXPRESSION` of the response that says whether the log's limiter denied " +
 			"the request, such as 'response.status == 429'"},
-		&cli.StringFlag{Name: "signal-field", Usage: "`FIELD` that says how the service did, for adaptive limits of --config: a duration " +
-			"in seconds, or FIELD:ms, a status, or a saturation from 0 to 1 (default: none, and the whole limit holds)"},
 	), logFlags(), under(aboutReport,
 		&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
 		&cli.StringFlag{Name: "html", Usage: "also write the report to `FILE`, as one page for a browser"},
@@ -212,10 +208,6 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	if err := r.checkPolicies(s); err != nil {
 		return nil, err
 	}
-	judged, _ := named(s.comparisons(), r.policy) // the name is known by now
-	if err := r.signal.aim(judged); err != nil {
-		return nil, err
-	}
 
 	// A store that cannot be used is reported before gigabytes of log are read.
 	open, closeStore, err := r.openStore(ctx)
@@ -246,12 +238,11 @@ type taken struct {
 func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	read, err := r.readLogs(ctx, func(e accesslog.Event) {
 		s.add(ctx, e)
-		r.signal.note(e)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(s.reads().refuse(), r.observed.refuse(), r.signal.refuse()); err != nil {
+	if err := cmp.Or(s.reads().refuse(), r.observed.refuse()); err != nil {
 		return nil, err
 	}
 
@@ -263,10 +254,8 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	}
 
 	t := &taken{logsRead: read, stretches: in.presence.Stretches()}
-	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read))
-	if r.signal == nil {
-		t.warnings = append(t.warnings, levelWarnings(s.comparisons())...)
-	}
+	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read),
+		levelWarnings(s.comparisons()))
 	for _, warning := range t.warnings {
 		r.bar.clear()
 		fmt.Fprintf(r.std.err, "warning: %s\n", warning)
@@ -336,7 +325,6 @@ func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
 		Policy: c.name, Sides: c.sides, Texts: c.texts,
 		Gate: o.gate.Or(c.rules.Config), Steps: stages.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
-		Levels: o.signal.levels(c),
 	}
 }
 

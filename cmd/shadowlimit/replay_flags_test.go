@@ -31,7 +31,6 @@ var effects = map[string][]string{
 	"as":            {"--as", "mine=gcra:1/1m"}, // the file has no custom limiter, so it is refused
 	"sweep":         {"--sweep", "limit=9,10"},
 	"observed":      {"--observed", "response.size == '2'"},
-	"signal-field":  {"--signal-field", "size"}, // the limits are not adaptive, so it is refused
 	"decisions":     {"--decisions", "FILE"},
 	"html":          {"--html", "FILE"},
 	"require-pass":  {"--require-pass"},
@@ -117,7 +116,7 @@ func replayed(t *testing.T, args ...string) (report replay.Report) {
 // refusedValues are the flags whose value in effects is refused in one of the forms, which is an effect, too.
 var refusedValues = []string{
 	"key", "key-field", "cost-field", "decisions", // --config has keys and costs, and may have several policies
-	"format", "map", "route", "time-zone", "time-format", "policy", "as", "signal-field", "require-pass", "store", "redis",
+	"format", "map", "route", "time-zone", "time-format", "policy", "as", "require-pass", "store", "redis",
 }
 
 // replayResult is one of the results of a replay that a flag may change: the output in one form, or the part of it that shown returns.

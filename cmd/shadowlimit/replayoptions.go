@@ -28,7 +28,6 @@ type replayOptions struct {
 	sweep         []axis                     // the numbers of the candidate to try; nil: none
 	models        map[string]algorithms.Side // in the place of custom limiters of the file, by their names
 	observed      *observed                  // nil: the log is not asked what its limiter did
-	signal        *serviceSignal             // nil: the log is not asked how the service did
 	key           *policies.KeyExpression    // nil: the log's field
 	routes        *routes                    // nil: the log's
 	store, redis  string
@@ -104,10 +103,6 @@ var replayConflicts = []conflict{
 		"--as is a model of a custom limiter, which a policy file has: give --config", "",
 	},
 	{
-		func(c *cli.Context) bool { return c.IsSet("signal-field") && !hasConfig(c) },
-		"--signal-field is for adaptive limits, which a policy file has: give --config", "",
-	},
-	{
 		func(c *cli.Context) bool { return c.String("decisions") == "-" },
 		"--decisions -: want a file", "name a file; standard output has the report",
 	},
@@ -175,7 +170,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 		policy: c.String("policy"),
 	}
 	for _, parse := range []func(*cli.Context) error{
-		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseModels, o.parseKey, o.parseSweep, o.parseObserved, o.parseSignal,
+		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseModels, o.parseKey, o.parseSweep, o.parseObserved,
 	} {
 		if err := parse(c); err != nil {
 			return nil, err

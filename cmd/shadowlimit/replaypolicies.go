@@ -133,7 +133,7 @@ func (s *policySubject) comparisons() []comparison {
 
 		// The log is replayed without a bound on a side's entries: the reference has none either.
 		for role, side := range p.Sides {
-			list[i].adaptive[role] = side.Adaptive()
+			list[i].adaptive[role] = side.Adaptive() != nil
 			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			list[i].texts[role] = side.String()
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
-	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -47,7 +46,7 @@ type comparison struct {
 	// keyVaries reports that the key depends on the request. refusals are why no request is charged; nil: all are.
 	keyVaries bool
 	refusals  *refusals
-	adaptive  [2]*adaptive.Rule // by which the sides' limits give way while the service suffers; nil: never
+	adaptive  [2]bool // the side's limit gives way while the service suffers
 }
 
 // named returns the comparisons that --policy asks for: one, or all.
@@ -68,12 +67,12 @@ func named(list []comparison, policy string) ([]comparison, error) {
 // levelWarnings say which sides are judged by their whole limit, because a log does not say how the service did.
 func levelWarnings(list []comparison) (warnings []string) {
 	for _, c := range list {
-		for role, rule := range c.adaptive {
-			if rule == nil {
+		for role, adaptive := range c.adaptive {
+			if !adaptive {
 				continue
 			}
 			warnings = append(warnings, fmt.Sprintf("policy %s: the %s gives way while the service suffers, which a log does not say: "+
-				"it is judged by its whole limit (level 1); replay --signal-field names a field that says it", c.name, algorithms.Role(role)))
+				"it is judged by its whole limit (level 1)", c.name, algorithms.Role(role)))
 		}
 	}
 	return warnings

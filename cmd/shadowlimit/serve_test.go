@@ -99,13 +99,24 @@ func TestServeIsAnInstance(t *testing.T) {
 	}
 }
 
+// adaptiveFile is a policy file whose candidate gives way.
+const adaptiveFile = `
+version: 1
+name: test
+policies:
+  - name: p
+    key: request.user
+    authoritative: { algorithm: fixed_window, limit: 40, window: 1m }
+    candidate: { algorithm: fixed_window, id: next, limit: 40, window: 1m, adaptive: { signal: latency_p99 } }
+`
+
 // A server sees no handler, so it says that adaptive limits stay whole.
 func TestServeWarnsOfAdaptiveLimits(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	for signal, want := range map[string]bool{"": false, ", adaptive: { signal: latency_p99 }": true} {
-		file := strings.Replace(giving("latency_p99"), ", adaptive: { signal: latency_p99 }", signal, 1)
+		file := strings.Replace(adaptiveFile, ", adaptive: { signal: latency_p99 }", signal, 1)
 		talk, in := io.Pipe()
 		done := make(chan string, 1)
 		go func() {

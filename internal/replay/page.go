@@ -59,9 +59,6 @@ func (p policyView) Losers() []losers {
 	}
 }
 
-// LevelTexts say how the limits of adaptive sides gave way.
-func (p policyView) LevelTexts() []string { return p.levelTexts() }
-
 // Model says how far the authoritative decides as the log, where that was asked.
 func (p policyView) Model() (list []string) {
 	if a := p.Observed; a != nil && a.Agreement != nil {

@@ -49,8 +49,6 @@ type PolicyReport struct {
 	Observed *Agreement `json:"observed,omitempty"`
 	// Sweep compares other candidates, where they are asked for.
 	Sweep *SweepReport `json:"sweep,omitempty"`
-	// Levels say how the limits of adaptive sides gave way, where the log has their signal.
-	Levels []LevelCourse `json:"levels,omitempty"`
 }
 
 // Hurt says whom newly denied would hurt: how many keys, and which one loses the largest share of what the authoritative
@@ -134,7 +132,6 @@ func (r *run) report() *Report {
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
 	p.Clients = r.clients()
-	p.Levels = r.levels()
 
 	report := &Report{Requests: int64(r.events.Len()), Policies: []PolicyReport{p}}
 	if list := &r.events.list; list.len() > 0 {

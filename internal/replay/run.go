@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 )
@@ -33,8 +32,6 @@ type Config struct {
 	Dwell time.Duration
 	// Live are the spans in which the log has lines, as Presence has them; nil if the events are all of its lines.
 	Live []evidence.Span
-	// Levels are what held of the limits of adaptive sides, by role; nil for a side whose limit is always the whole.
-	Levels [2][]adaptive.Change
 	// Decisions, if set, receives a line of JSON per check.
 	Decisions io.Writer
 	// Progress, if set, is called after each batch with the number of checks judged.
@@ -182,7 +179,6 @@ func (r *run) ask(c *algorithms.Check, e *event) {
 		candidate.Limit = r.change(candidate.Limit)
 	}
 	for role := range sides {
-		r.lower(&sides[role], role, e.at)
 		if c.Sides[role].Present() {
 			c.Sides[role].Limit = sides[role].Limit
 		}

@@ -42,7 +42,6 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n", p.Authoritative, p.Candidate)
-	p.writeLevels(b)
 	p.Observed.writeText(b)
 	b.WriteByte('\n')
 
