@@ -17,7 +17,7 @@ type State struct {
 	Last int64 // instant of the last check that counts
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
-	Log  *Log  // what three numbers cannot hold: a log's charges
+	Log  *Log  // what three numbers cannot hold: a log's checks
 }
 
 // copied returns a state that shares no memory with this one.

@@ -204,7 +204,7 @@ func pairsOfAlgorithms(do func(a, b algorithms.Algorithm)) {
 	}
 }
 
-// keyProgram is a history of one key: charges, some of which only look, at instants that do
+// keyProgram is a history of one key: checks, some of which only look, at instants that do
 // not go back.
 type keyProgram struct {
 	limit  algorithms.Limit // with a burst

@@ -131,7 +131,7 @@ func TestLogRefusesMoreEntriesThanItsBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := into[0][0].Err; got != wantErr {
-			t.Errorf("charge %d: error %v, want %v", i, got, wantErr)
+			t.Errorf("check %d: error %v, want %v", i, got, wantErr)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestFullMemoryIsTheEnforcedSides(t *testing.T) {
 		}
 
 		if got[0][0].Decision != want[0][0].Decision || got[0][0].Degraded {
-			t.Fatalf("charge %d: %+v, alone %+v", i, got[0][0], want[0][0])
+			t.Fatalf("check %d: %+v, alone %+v", i, got[0][0], want[0][0])
 		}
 		if got[0][1].Degraded {
 			degraded++

@@ -41,7 +41,7 @@ func (a LeakyBucket) Terms(l Limit) (Terms, error) {
 }
 
 // Step implements Algorithm. The Delay of a peek is the length of the queue, which a
-// charge would have to wait for now.
+// check would have to wait for now.
 func (a LeakyBucket) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	b, err := a.bucket(l)
 	if err == nil {

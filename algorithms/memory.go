@@ -108,7 +108,7 @@ func (m *Memory) Stats() Stats {
 	return s
 }
 
-var errInto = errors.New("algorithms: evaluate: into is shorter than charges")
+var errInto = errors.New("algorithms: evaluate: into is shorter than checks")
 
 // Evaluate implements Pair. Each check is judged under its own lock: checks of other
 // callers may come between two checks of one call.
@@ -132,7 +132,7 @@ func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 	sh := &m.shards[hash%uint64(len(m.shards))]
 
 	// The clock is read under the lock, so a key's instants have the order of its
-	// charges. The lock is released by defer, since a user's algorithm may panic.
+	// checks. The lock is released by defer, since a user's algorithm may panic.
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	at := m.instant(c.At)

@@ -138,7 +138,7 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			}
 
 			if replayed != callers*checks || allowed == 0 || allowed == replayed {
-				t.Errorf("%d of %d charges replayed, %d allowed: want all, and some of each", replayed, callers*checks, allowed)
+				t.Errorf("%d of %d checks replayed, %d allowed: want all, and some of each", replayed, callers*checks, allowed)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ func TestPreparedSidesAreBounded(t *testing.T) {
 
 		for r := range into[0] {
 			if got := into[0][r].Decision.Capacity; got != limit.Requests {
-				t.Fatalf("charge %d, %s: judged by a limit of %d, want %d", i, Role(r), got, limit.Requests)
+				t.Fatalf("check %d, %s: judged by a limit of %d, want %d", i, Role(r), got, limit.Requests)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func TestOnlyTheSameSideIsPrepared(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		side      Side
-		allowed   bool // the third charge of the key, the first one by this side
+		allowed   bool // the third check of the key, the first one by this side
 		remaining int64
 	}{
 		{"the same side", plain, true, 0},

@@ -171,7 +171,7 @@ func (c *Change) Exchanged() Exchanged {
 	return x
 }
 
-// debit adds charges to a debt. The debt at the last of them is
+// debit adds checks to a debt. The debt at the last of them is
 //
 //	max(D + U - l*(t1 - t0), Q)
 //

@@ -1,7 +1,7 @@
 package algorithms
 
 // TokenBucket starts full with B tokens and refills L/W continuously up to B. A
-// charge takes its cost in tokens or is denied. Any interval of length x admits
+// check takes its cost in tokens or is denied. Any interval of length x admits
 // at most B + x*L/W.
 //
 // State: see bucket; the tokens are B - D/w.

@@ -9,7 +9,7 @@ const (
 	UnknownShape   Shape = iota // a custom limiter, or an algorithm that has no Traits
 	AlignedWindow               // all at once, when a window ends that is aligned to the Unix epoch
 	AnchoredWindow              // all at once, when a window that the key opened ends
-	SlidingLog                  // charge by check, one window after each
+	SlidingLog                  // each admitted cost by itself, one window after its check
 	SlidingCounter              // evenly, in the course of the next window
 	Bucket                      // continuously, at the rate of the limit
 )

@@ -48,7 +48,7 @@ func (c combination) String() string {
 	return c[0].Name() + " + " + c[1].Name()
 }
 
-// charge is what the engine asks a store of these sides.
+// check is what the engine asks a store of these sides.
 func (c combination) check() algorithms.Check {
 	check := algorithms.Check{Policy: "writes", Cost: 1}
 	for role, a := range c {

@@ -36,7 +36,7 @@ func TestMigratingSlotFailsNoEnforcedSide(t *testing.T) {
 		for n := range 3 {
 			o := evaluate(t, pair, fused)[0]
 			if o[0].Err != nil || o[0].Decision.Remaining != int64(8-n) {
-				t.Fatalf("key %s, charge %d: %+v, want %d remaining", key, n, o[0], 8-n)
+				t.Fatalf("key %s, check %d: %+v, want %d remaining", key, n, o[0], 8-n)
 			}
 			if o[1].Status == algorithms.Deferred {
 				deferred++

@@ -19,7 +19,7 @@ import (
 )
 
 // TestConcurrentHistoryIsLinear charges one key from several callers. It replays the
-// charges through the oracle in the order in which the server ran the scripts, as
+// checks through the oracle in the order in which the server ran the scripts, as
 // MONITOR reports it, and compares the decisions.
 func TestConcurrentHistoryIsLinear(t *testing.T) {
 	for _, a := range algorithms.All {

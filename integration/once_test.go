@@ -140,7 +140,7 @@ func TestScriptWithoutAnswerIsNotSentAgain(t *testing.T) {
 
 		for i := range into {
 			if into[i][0].Err == nil {
-				t.Errorf("charge %d has an answer that was swallowed", i)
+				t.Errorf("check %d has an answer that was swallowed", i)
 			}
 		}
 

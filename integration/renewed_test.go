@@ -14,7 +14,7 @@ const renewAfter = 1000
 
 // renewed is a pair that forgets now and then which scripts the server has. Redis from 7.4 on, and Valkey from 8.0 on, keep only
 // the 500 scripts that were used last. Random traces use more, and a script that is sent again changes the order of one key's
-// charges in a batch, which the oracle does not know.
+// checks in a batch, which the oracle does not know.
 type renewed struct {
 	make func() *lua.Pair
 

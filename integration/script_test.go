@@ -31,7 +31,7 @@ func limitOf(a algorithms.Algorithm) algorithms.Limit {
 	return l
 }
 
-// charge makes a check of cost 1, at seconds after noon. at below 0 means the server's
+// check makes a check of cost 1, at seconds after noon. at below 0 means the server's
 // time.
 func check(key string, at int, sides ...algorithms.Algorithm) algorithms.Check {
 	c := algorithms.Check{Policy: "p", Key: key, Cost: 1}

@@ -76,7 +76,7 @@ func (m *slotMove) end(t *testing.T) {
 }
 
 // Before, while and after a slot moves, the enforced side decides every request, and no
-// charge is lost or made twice. A log beside it, which has a key of its own, may have to
+// check is lost or made twice. A log beside it, which has a key of its own, may have to
 // follow while one of the two keys has moved.
 func TestSlotThatMoves(t *testing.T) {
 	client := startCluster(t)

@@ -26,7 +26,7 @@ type Config struct {
 	Secret []byte
 }
 
-// Pair judges charges in Redis. It is safe for concurrent use, starts no goroutine, and
+// Pair judges checks in Redis. It is safe for concurrent use, starts no goroutine, and
 // does not close the client.
 //
 // A check is judged at its At or, if that is zero, at the server's time, which all
@@ -68,7 +68,7 @@ var (
 	ErrReply = errors.New("lua: unexpected reply")
 )
 
-var errInto = errors.New("lua: evaluate: into or records is shorter than charges")
+var errInto = errors.New("lua: evaluate: into or records is shorter than checks")
 
 // Evaluate implements algorithms.Pair.
 func (p *Pair) Evaluate(ctx context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {

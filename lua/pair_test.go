@@ -194,7 +194,7 @@ func TestEvaluateWithoutASide(t *testing.T) {
 }
 
 // TestEvaluateRecords holds that a pair takes the keys of records that its caller has made, and that one key for several
-// charges is an error.
+// checks is an error.
 func TestEvaluateRecords(t *testing.T) {
 	server := miniredis.RunT(t)
 	pair := newPair(t, server.Addr())

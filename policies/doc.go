@@ -1,10 +1,10 @@
-// Package policies reads the policy file and turns a request into charges: CEL
+// Package policies reads the policy file and turns a request into checks: CEL
 // expressions choose which policies match, by what key, at what cost and with
 // which limits.
 //
 // [Load] is strict: an unknown or duplicate field, a wrong type or a limit that
 // no algorithm can compute is a [Problem] with its place. [Policy.Check] is the
-// charge of a request under one policy.
+// check of a request under one policy.
 //
 // Three types take a file apart: the reader turns YAML nodes into values and notes
 // problems with their places, the compiler makes bounded programs of expressions, and

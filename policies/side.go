@@ -90,7 +90,7 @@ func (s *Side) Usual() algorithms.Limit {
 	return limit
 }
 
-// charge writes the side of a check, or returns the error of its limit.
+// check writes the side of a check, or returns the error of its limit.
 func (s *Side) check(w *evaluation, into *algorithms.Side) (err error) {
 	// Most limits are constant, and have been validated when the file was loaded.
 	*into = s.Bare()

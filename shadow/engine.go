@@ -12,7 +12,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// engine judges charges: every request passes through it. It reads what the fleet writes: the plan, the view (the store's
+// engine judges checks: every request passes through it. It reads what the fleet writes: the plan, the view (the store's
 // clock, the live instances), the applied stage of each migration (progress.stage), and the levels of adaptive limits. It has
 // no goroutine and no lock of its own.
 type engine struct {
@@ -66,7 +66,7 @@ type scratch struct {
 	batch       batch
 }
 
-// batch is the checks of one store, where a request has charges for several. A store is
+// batch is the checks of one store, where a request has checks for several. A store is
 // asked once for all of them: each further call would cost a round trip.
 type batch struct {
 	checks   []algorithms.Check
@@ -254,7 +254,7 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 
-	// Most requests have charges for one store only. Nothing is copied for them.
+	// Most requests have checks for one store only. Nothing is copied for them.
 	if one != nil {
 		clear(s.observed) // what earlier requests have left
 		one.evaluate(ctx, s.checks, s.observed)

@@ -19,7 +19,7 @@ type fakeCluster struct {
 	dead    map[string]bool
 	moved   map[string]string // node -> the one that has taken over, once the client has looked
 	looked  bool
-	asked   map[string]int // charges, by node
+	asked   map[string]int // checks, by node
 	batches int
 }
 
@@ -88,7 +88,7 @@ func TestNodeChangesBetweenTwoLooks(t *testing.T) {
 
 	for i, o := range s.askKeys("a1", "b1") {
 		if o[0].Decision.Capacity != 1 {
-			t.Errorf("charge %d was not judged: %+v", i, o[0])
+			t.Errorf("check %d was not judged: %+v", i, o[0])
 		}
 	}
 }

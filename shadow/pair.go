@@ -207,11 +207,8 @@ func errNoScript(a algorithms.Algorithm) error {
 	return fmt.Errorf("%s has no script for Redis: give it as a Limiter", a.Name())
 }
 
-// describe puts a side into the words of status.
-func (s *Side) describe() string { return s.text("custom limiter") }
-
-// text is a side's configuration; a custom limiter, which has no name, gets the given one.
-func (s *Side) text(custom string) string {
+// describe puts a side into the words of status. They are part of the fingerprint.
+func (s *Side) describe() string {
 	if s.none() {
 		return "none"
 	}
@@ -221,16 +218,14 @@ func (s *Side) text(custom string) string {
 	if s.Algorithm != nil {
 		return s.Algorithm.Name() + ":" + s.Limit.String()
 	}
-	return fmt.Sprintf("%s:%s, revision %q", custom, s.Limit, s.Revision)
+	return fmt.Sprintf("custom limiter:%s, revision %q", s.Limit, s.Revision)
 }
 
-// fingerprintOf is the fingerprint of the two sides. Its bytes are stored, so "own limiter"
-// stays here, although it is the custom limiter everywhere else: another word would
-// begin every such pair's fingerprint again.
+// fingerprintOf is the fingerprint of the two sides.
 func fingerprintOf(sides [2]Side) string {
 	text := ""
 	for _, s := range sides {
-		text += s.ID + "\x00" + s.text("own limiter") + "\x01"
+		text += s.ID + "\x00" + s.describe() + "\x01"
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])

@@ -12,8 +12,8 @@ import (
 )
 
 // Half of the fleet has the next file, whose candidate is another algorithm. A record has room for two sides, so each
-// old instance's charge drops the new candidate's state, and the other way round. What the sides then answer is of
-// different charges: the time is marked, and no evidence. Alone, both files' sides agree.
+// old instance's check drops the new candidate's state, and the other way round. What the sides then answer is of
+// different checks: the time is marked, and no evidence. Alone, both files' sides agree.
 func TestRollingDeploymentIsNoEvidence(t *testing.T) {
 	const authoritative = "{ algorithm: fixed_window_anchored, limit: 20, window: 1h }"
 	client := redisAt(t, miniredis.RunT(t).Addr())

@@ -17,7 +17,7 @@ import (
 type failing struct {
 	err   error
 	asked int
-	both  int // charges with both sides
+	both  int // checks with both sides
 }
 
 func (f *failing) Evaluate(_ context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {

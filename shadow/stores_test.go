@@ -101,7 +101,7 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 }
 
 // A side that follows is judged by its own store's clock. Judged by the other's it could
-// have charges in its future once it is enforced, and deny every client until then.
+// have checks in its future once it is enforced, and deny every client until then.
 func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
 	for _, ahead := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
 		first, second := miniredis.RunT(t), miniredis.RunT(t)

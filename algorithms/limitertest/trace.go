@@ -16,7 +16,7 @@ type Step struct {
 	Want  [2]algorithms.Observation
 }
 
-// Trace makes charges that crowd around boundaries: multiples of the window and of the
+// Trace makes checks that crowd around boundaries: multiples of the window and of the
 // emission interval, the ends of waits just announced, one microsecond to either side of
 // them; time that stands still and goes back; costs of 0, of the rest and one more;
 // limits, sides and roles that change in mid-traffic, sides that begin beside one of their kind, sides that are

@@ -11,8 +11,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-// Most instances have a file of a smaller generation. Adopting lowers the stored generation and
-// nothing else; while the instances have one file there is nothing to adopt.
+// Adopting stores a live fingerprint with its generation and puts the one before on the list, with its stage. Where several others
+// are live, it has to be named; where none is, there is nothing to adopt.
 func TestAdopt(t *testing.T) {
 	server, _ := service(t)
 	client, err := openRedis("redis://"+server.Addr(), demo.Budget)

@@ -108,7 +108,7 @@ func TestExplainJSON(t *testing.T) {
 		got := fmt.Sprint(check["policy"], " ", check["key"], " ", check["cost"])
 		const fields = "authoritative canary candidate cost key on_store_failure policy protected"
 		if got != tt.check || fieldsOf(check) != fields {
-			t.Errorf("%s: charge %s with the fields %s, want %s with %s: a field that was added stands in fields here, too",
+			t.Errorf("%s: check %s with the fields %s, want %s with %s: a field that was added stands in fields here, too",
 				tt.name, got, fieldsOf(check), tt.check, fields)
 		}
 

@@ -45,7 +45,7 @@ func ask(t *testing.T, l shadow.Limiter) {
 		// Redis has a real clock, which advances between two calls: a wait may be shorter.
 		waits := d.RetryAfter <= tt.retry && d.RetryAfter > tt.retry-5*time.Second || d.RetryAfter == tt.retry
 		if err != nil || d.Allowed != tt.allowed || d.Remaining != tt.remaining || !waits || d.Capacity != 3 {
-			t.Errorf("charge %d: %+v, %v, want %+v", i, d, err, tt)
+			t.Errorf("check %d: %+v, %v, want %+v", i, d, err, tt)
 		}
 	}
 }

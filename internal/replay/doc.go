@@ -1,7 +1,7 @@
 // Package replay runs past traffic through a pair in virtual time and reports how
 // the two limiters would have differed.
 //
-// [Events] collects charges from logs, in any order. [Run] judges each check at its
+// [Events] collects checks from logs, in any order. [Run] judges each check at its
 // own instant, in the order of the instants, and returns a [Report]. Checks of the
 // same instant keep the order of collection.
 //

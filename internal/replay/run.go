@@ -194,7 +194,7 @@ func (r *run) count(e event, c *algorithms.Check, o *[2]algorithms.Observation) 
 		if side.Status == algorithms.Judged || evaluated && errors.Is(side.Err, algorithms.ErrLimit) {
 			continue
 		}
-		return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, r.events.Len(), algorithms.Role(role), side.Err)
+		return fmt.Errorf("replay: check %d of %d, the %s: %w", e.order+1, r.events.Len(), algorithms.Role(role), side.Err)
 	}
 
 	if e.cost > 0 {

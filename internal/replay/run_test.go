@@ -107,7 +107,7 @@ func checkLine(t *testing.T, lines *json.Decoder, s sent, candidate algorithms.D
 		t.Fatal(err)
 	}
 	if line.TUS != s.at || line.Key != s.key || line.Cost != s.cost {
-		t.Fatalf("line %+v is not charge %+v", line, s)
+		t.Fatalf("line %+v is not check %+v", line, s)
 	}
 
 	got := line.Candidate

@@ -110,7 +110,7 @@ func (s *sweep) decide(ctx context.Context) ([]bool, error) {
 		for i, e := range events {
 			o := &r.into[i][algorithms.Authoritative]
 			if o.Status != algorithms.Judged {
-				return nil, fmt.Errorf("replay: charge %d of %d, the authoritative: %w", e.order+1, s.events.Len(), o.Err)
+				return nil, fmt.Errorf("replay: check %d of %d, the authoritative: %w", e.order+1, s.events.Len(), o.Err)
 			}
 			allowed[e.order] = o.Decision.Allowed
 		}

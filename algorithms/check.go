@@ -59,13 +59,13 @@ func (c *Check) CheckSides() error {
 }
 
 // Expected are the differences between the sides that an operator has declared for a
-// charge: they are wanted, and no evidence against the candidate. The zero value
+// check: they are wanted, and no evidence against the candidate. The zero value
 // declares none.
 type Expected struct{ NewlyDenied, NewlyAllowed bool }
 
-// Pair judges charges on two limiters at one instant.
+// Pair judges checks on two limiters at one instant.
 type Pair interface {
-	// Evaluate judges charges in order and writes into[i][role] for checks[i]. Each
+	// Evaluate judges checks in order and writes into[i][role] for checks[i]. Each
 	// side of each check fails alone, in its Observation. The error of Evaluate itself
 	// means that nothing was judged: ctx had ended, or into is too short. Units that
 	// were charged before ctx ended stay charged. Evaluate may be called concurrently,
