@@ -25,7 +25,7 @@ Example, with the variables that "shadowlimit demo --serve" prints:
       --reason "release 42 is undone"   # refused (3): it has one file only`
 
 func adoptCommand(std streams) *cli.Command {
-	m := move{needsReason: true, dangerous: true, effect: adopted, do: func(ctx context.Context, t *task) (stages.State, error) {
+	m := move{needsReason: true, effect: adopted, do: func(ctx context.Context, t *task) (stages.State, error) {
 		return stages.Adopt(ctx, t.fleet.store, t.policy(), t.cli.String("fingerprint"), t.order)
 	}}
 

@@ -25,7 +25,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a pro
   shadowlimit complete per-client --force --reason "drill in staging"`
 
 func completeCommand(std streams) *cli.Command {
-	m := move{needsReason: true, dangerous: true, check: completeCheck, do: completeDo}
+	m := move{needsReason: true, check: completeCheck, do: completeDo}
 	return &cli.Command{
 		Name:        "complete",
 		Usage:       "end a migration: the authoritative is not judged any more",

@@ -184,9 +184,6 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --reason x --to 10% --full", 2, "contradict"},
 		{"promote writes --reason x --force --expect 9", 2, "want TERM.SEQ"},
 		{"promote writes --reason x --force --expect 9.9", 4, "is at 1.1, not 9.9"},
-		{"promote writes --reason x --force --dry-run", 0, "writes from shadow to canary 1 %, version 1.2"},
-		{"promote writes --reason x --force --dry-run --expect 9.9", 4, "not 9.9"},
-		{"promote writes --reason x --force --dry-run -o json", 0, `"dry_run": true`},
 		{"promote writes --force --reason", 2, "--reason needs a value"},
 		{"promote writes --reason --force", 2, "--reason needs a value"},
 		{"promote writes --reason x --timeout -3s", 2, "want a time above 0"},
@@ -196,10 +193,8 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote --reason x writes --force --to 50%", 0, "canary 1 % -> canary 50 %"},
 		{"promote writes --reason x --force --to 10%", 3, "no way back but a rollback"},
 		{"promote writes --reason x --force --to 50%", 4, "canary 50 % already"},
-		{"promote writes --reason x --force --to 10% --dry-run", 3, "no way back but a rollback"},
 		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
 		{"pause writes", 3, "on hold"},
-		{"pause writes --dry-run", 3, "on hold"},
 		{"promote writes --reason x --force", 3, "shadowlimit resume writes"},
 		{"resume writes", 0, "canary 50 % (hold) -> canary 50 %"},
 		{"resume writes", 3, "not on hold"},
@@ -207,23 +202,19 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --reason x --force", 3, "the next move is complete"},
 		{"complete writes", 2, "needs a reason"},
 		{"complete writes --reason x", 3, "168h0m0s"},
-		{"complete writes --reason x --force --dry-run", 0, "writes from promoted to completed"},
 		{"status writes", 0, "enforced       candidate"},
 		{"rollback writes", 2, "needs a reason"},
 		{"complete writes --reason x --force", 0, "promoted -> completed"},
 		{"complete writes --reason x --force", 3, "completed"},
 		{"promote writes --reason x --force", 3, "completed"},
-		{"rollback writes --reason x --dry-run", 0, "fresh budget"},
 		{"rollback nothing --reason x", 1, `checkout|"nothing"|writes`},
 		{"rollback writes --expect 1.1 --reason x", 4, "not 1.1"},
-		{"rollback writes --reason x --dry-run", 0, "writes from completed to rolled_back (hold), version "},
 		{"rollback writes --reason enough\x1b[2J", 0, "completed -> rolled_back (hold), version |2/2 applied"},
 		{"rollback writes --reason again", 0, "writes: still rolled_back (hold), version "},
 		{"rollback writes --reason again", 0, `already|: "enough\x1b[2J"`},
 		{"resume writes --reason again", 0, "-> shadow"},
 		{"promote writes --reason x --force --to promoted", 0, "shadow -> promoted"},
 		{"complete writes --reason x --force", 0, "promoted -> completed"},
-		{"rollback writes --reason x --dry-run", 0, "the authoritative is cold"},
 		{"rollback writes --reason x", 0, "the authoritative is cold"},
 		{"history writes", 0, "enough"},
 		{"history nothing", 1, "no policy"},
@@ -391,15 +382,6 @@ func TestRollbackWaitsForInstancesThatCouldNotReport(t *testing.T) {
 	rest, err := io.ReadAll(said)
 	if got := <-status; err != nil || got != exitOK || !strings.Contains(out.String(), "1/1 applied") || len(rest) > 0 {
 		t.Errorf("status %d, %v:\n%s%s", got, err, &out, rest)
-	}
-}
-
-func TestDryRunOfARollbackThatIsThere(t *testing.T) {
-	service(t)
-	shell(t, "", "rollback", "writes", "--reason", "x")
-	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "y", "--dry-run")
-	if status != 0 || out != "" || !strings.Contains(talk, "rolled_back (hold) already") {
-		t.Errorf("status %d: %q, %s", status, out, talk)
 	}
 }
 

@@ -17,9 +17,8 @@ its stage and its history, which never expire. It is refused, with exit status 3
 a live instance has the policy. The evidence and the keys' budgets expire by themselves,
 within 33 days. A policy of that name that is deployed later starts in shadow.
 
-Examples, with the variables that "shadowlimit demo --serve" prints:
-  shadowlimit forget per-client --dry-run   # refused (3) while an instance has it
-  shadowlimit forget per-client             # refused (3) while an instance has it`
+Example, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit forget per-client   # refused (3) while an instance has it`
 
 func forgetCommand(std streams) *cli.Command {
 	return &cli.Command{
@@ -27,18 +26,14 @@ func forgetCommand(std streams) *cli.Command {
 		Usage:       "remove a policy that no instance has any more",
 		ArgsUsage:   "POLICY",
 		Description: forgetDescription,
-		Flags: fleetFlags(
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be removed, and remove nothing"},
-		),
-		Action: withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return forgetAction(c, f, std) }),
+		Flags:       fleetFlags(),
+		Action:      withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return forgetAction(c, f, std) }),
 	}
 }
 
 // forgotten is the contract of forget -o json: the kept things of the policy.
 type forgotten struct {
 	Policy    string `json:"policy"`
-	DryRun    bool   `json:"dry_run"`
 	Announced bool   `json:"announced"`
 	Stage     string `json:"stage"` // "" if none was stored
 	Term      int64  `json:"term"`
@@ -60,18 +55,8 @@ func forgetAction(c *cli.Context, f *fleet, std streams) error {
 	if err := f.refuseLive(c.Context, policy, std); err != nil {
 		return err
 	}
-
-	// The history is gone for good, so a typing error must not be enough for it.
-	kept.DryRun = c.Bool("dry-run")
-	if !kept.DryRun && !c.Bool("yes") {
-		if err := confirm(c.Context, policy, "removes "+kept.text(), std); err != nil {
-			return err
-		}
-	}
-	if !kept.DryRun {
-		if err := f.store.Forget(c.Context, policy); err != nil {
-			return err
-		}
+	if err := f.store.Forget(c.Context, policy); err != nil {
+		return err
 	}
 	return f.format.print(std.out, kept, kept.writeText)
 }
@@ -143,10 +128,6 @@ func (r *forgotten) text() string {
 }
 
 func (r *forgotten) writeText(out io.Writer) error {
-	what := "forgotten: "
-	if r.DryRun {
-		what = "would forget "
-	}
-	_, err := fmt.Fprintf(out, "%s%s; its evidence expires within 33 days\n", what, r.text())
+	_, err := fmt.Fprintf(out, "forgotten: %s; its evidence expires within 33 days\n", r.text())
 	return err
 }

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
@@ -32,16 +27,12 @@ func (m move) flags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "reason", Usage: reason},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "`TIME` to wait for all instances"},
 		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
-		&cli.BoolFlag{Name: "yes", Usage: "do not ask: at a terminal a dangerous move asks for the policy's name"},
-		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
 	}, more...)...)
 }
 
 // move is a command that changes a policy's stage.
 type move struct {
 	needsReason bool
-	// dangerous moves need a confirmation although they are not forced.
-	dangerous bool
 	// ignoresEvidence is set for a move that works even if the evidence cannot be read.
 	ignoresEvidence bool
 	// valid refuses flags of the move alone, before Redis is asked; nil if it has none.
@@ -123,11 +114,7 @@ func (m move) order(c *cli.Context, f *fleet, std streams) error {
 const mostReason = 1000
 
 func (m move) orderOf(c *cli.Context) (stages.Order, error) {
-	o := stages.Order{
-		Actor:  actor(),
-		Reason: strings.TrimSpace(c.String("reason")),
-		DryRun: c.Bool("dry-run"),
-	}
+	o := stages.Order{Actor: actor(), Reason: strings.TrimSpace(c.String("reason"))}
 	switch {
 	case o.Reason == "" && (m.needsReason || c.Bool("force")):
 		const hint = "say why, for the readers of the audit trail: --reason TEXT"
@@ -158,26 +145,14 @@ func (m move) carryOut(t *task, std streams) error {
 	if next.Stage == stages.RolledBack && strings.HasPrefix(next.From, string(stages.Completed)) {
 		fmt.Fprintln(std.err, status.ColdRollback(t.assessment))
 	}
-	effect := ""
 	if m.effect != nil {
-		effect = m.effect(t.assessment, next)
-	}
-	if effect != "" {
-		fmt.Fprintln(std.err, t.policy()+": "+effect)
-	}
-	if t.order.DryRun {
-		if noteEarlierMove(t, next, std) && t.fleet.format == formatText {
-			return nil
+		if effect := m.effect(t.assessment, next); effect != "" {
+			fmt.Fprintln(std.err, t.policy()+": "+effect)
 		}
-		return showPlan(t, next, std.out)
 	}
-
-	moves := fmt.Sprintf("moves %s from %s to %s", t.policy(), next.From, next.Describe())
-	if effect != "" {
-		moves += ": " + effect
-	}
-	if err := m.confirmed(t, moves, std); err != nil {
-		return err
+	if m.ignoresEvidence && t.assessment.RollbackMayDeny() && !t.forced() {
+		return statusf(exitNotMet, "%s is not rolled back, because every request could be denied: see above; --force overrules this",
+			humanize.Printable(t.policy()))
 	}
 
 	state, err := m.do(t.cli.Context, t)
@@ -191,24 +166,6 @@ func (m move) carryOut(t *task, std streams) error {
 	o.order = t.order
 	o.order.Expect = nil
 	return t.fleet.awaitFleet(t.cli, &o, std)
-}
-
-// confirmed asks for what an order needs besides its flags. A rollback needs nothing, unless it could deny every request.
-func (m move) confirmed(t *task, moves string, std streams) error {
-	mayDeny := m.ignoresEvidence && t.assessment.RollbackMayDeny()
-
-	// A script cannot be asked. A rollback from one would make the outage that its own output warns of.
-	if _, person := keyboard(std); mayDeny && !person && !t.forced() {
-		return statusf(exitNotMet, "%s is not rolled back, because every request could be denied: see above. There is no terminal to ask at; "+
-			"to roll back all the same: --force", humanize.Printable(t.policy()))
-	}
-
-	// A forced move has overruled the gate, so a typing error must not be enough for it.
-	overruled := t.forced() && !m.ignoresEvidence
-	if !mayDeny && !overruled && !m.dangerous || t.cli.Bool("yes") {
-		return nil
-	}
-	return confirm(t.cli.Context, t.policy(), moves, std)
 }
 
 // plan returns the state that a task would lead to, unless something forbids it. A dry run comes
@@ -247,42 +204,4 @@ func noteEarlierMove(t *task, s stages.State, std streams) bool {
 	fmt.Fprintf(std.err, "%s was %s already, by %s: %s\n",
 		t.policy(), s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
 	return true
-}
-
-// showPlan says what an order would do.
-func showPlan(t *task, next stages.State, out io.Writer) error {
-	plan := map[string]any{
-		"policy": t.policy(), "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent,
-		"hold": next.Hold, "term": next.Term, "seq": next.Seq, "fingerprint": next.Fingerprint, "generation": next.Generation,
-	}
-	return t.fleet.format.print(out, plan, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "would move %s from %s to %s, version %s\n",
-			t.policy(), next.From, next.Describe(), next.Version)
-		return err
-	})
-}
-
-// confirm asks a person at a terminal to type the policy's name. A script is not asked: it has
-// named the policy, and cannot answer. does is what the command does, after "This".
-func confirm(ctx context.Context, policy, does string, std streams) error {
-	in, person := keyboard(std)
-	if !person {
-		return nil
-	}
-
-	fmt.Fprintf(std.err, "This %s. Type the policy's name, %s, to go on: ", does, policy)
-	answer := bufio.NewScanner(interruptible(ctx, in))
-	if answer.Scan() && strings.TrimSpace(answer.Text()) == policy {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return statusError{exitNotMet, errors.New("not confirmed: nothing was done")}
-}
-
-// keyboard returns the terminal at which a person may type; false where there is none.
-func keyboard(std streams) (*os.File, bool) {
-	in, ok := std.in.(*os.File)
-	return in, ok && term.IsTerminal(int(in.Fd()))
 }

@@ -178,3 +178,61 @@ func TestRollbackThatRedisRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Where the authoritative's store does not answer, a rollback says what it would do. One that would deny every request is refused
+// unless it is forced.
+func TestRollbackMakesNoOutage(t *testing.T) {
+	for _, tt := range []struct {
+		rule, flag string
+		status     int
+		effect     string
+	}{
+		{stages.FailDeny, "", exitNotMet, "do not roll back"},
+		{stages.FailDeny, "--force", exitTimeout, "do not roll back"},
+		{stages.FailLocal, "", exitTimeout, "its share"},
+	} {
+		_, h := service(t)
+		promoteAll(t, h)
+		store := inside.Stages(h)
+		specs := announcedBy(t, store)
+		specs[0].Store, specs[0].OnStoreFailure = "east", tt.rule
+		announce(t, store, specs...)
+		tell(t, store, stages.Instance{ID: "b", Failing: []string{"east"}, Policies: map[string]stages.Applied{"writes": {}}}) // it applies nothing
+
+		status, out, talk := shell(t, "", strings.Fields("rollback writes --reason x --timeout 300ms "+tt.flag)...)
+		states, err := store.States(t.Context(), []string{"writes"})
+		told := firstMissing(talk, []string{"writes: ", "east", "1 of 2 live", tt.effect}) == ""
+		if rolledBack := err == nil && states[0].Stage == stages.RolledBack; status != tt.status || !told || rolledBack != (status != exitNotMet) {
+			t.Errorf("%+v: status %d, rolled back %t\n%s%s", tt, status, rolledBack, out, talk)
+		}
+	}
+}
+
+// No instance asks the authoritative's store once the migration is completed: the rollback says so, and is refused where that store
+// could deny every request.
+func TestRollbackOfACompletedPolicyMakesNoOutage(t *testing.T) {
+	for _, tt := range []struct {
+		rule, candidateStore string
+		warns                bool
+		status               int
+	}{
+		{stages.FailDeny, "", true, exitNotMet},
+		{stages.FailAllow, "", true, exitOK},
+		{stages.FailLocal, "", true, exitOK},
+		{stages.FailDeny, "east", false, exitOK}, // its instances say whether the store answers
+	} {
+		_, h := service(t)
+		promoteAll(t, h)
+		if status, _, talk := shell(t, "", strings.Fields("complete writes --reason x --force")...); status != exitOK {
+			t.Fatal(talk)
+		}
+		specs := announcedBy(t, inside.Stages(h))
+		specs[0].Store, specs[0].CandidateStore, specs[0].OnStoreFailure = "east", tt.candidateStore, tt.rule
+		announce(t, inside.Stages(h), specs...)
+
+		status, out, talk := shell(t, "", strings.Fields("rollback writes --reason x")...)
+		if warned := strings.Contains(talk, "store east is not asked"); warned != tt.warns || status != tt.status {
+			t.Errorf("%+v: warned %t, status %d\n%s%s", tt, warned, status, out, talk)
+		}
+	}
+}

@@ -16,10 +16,9 @@ live instance has applied it. The authoritative has counted all the time, unless
 migration was completed: then every client starts with a fresh budget.
 
 If the authoritative's store does not answer, the command says what the rollback would
-do. With on_store_failure: deny every request would be denied, so at a terminal the
-command asks for a confirmation (--yes answers it). Without a terminal it does nothing and
-ends with exit status 3, unless there is --force. In completed no instance may know
-whether that store answers: with deny the same holds then.
+do. With on_store_failure: deny every request would be denied, so it does nothing and ends
+with exit status 3, unless there is --force. In completed no instance may know whether
+that store answers: with deny the same holds then.
 
 If Redis does not answer, the command says NOT STORED and what to press instead, and ends
 with exit status 1. With --wait it tries again until --timeout, and ends with status 5 if
@@ -44,7 +43,7 @@ func rollbackCommand(std streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: rollbackDescription,
 		Flags: m.flags(
-			&cli.BoolFlag{Name: "force", Usage: "without a terminal, roll back although every request could be denied"},
+			&cli.BoolFlag{Name: "force", Usage: "roll back although every request could be denied"},
 			&cli.BoolFlag{Name: "wait", Usage: "try again while Redis does not answer, until --timeout"},
 		),
 		Action: m.rollback(std),
