@@ -15,11 +15,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const initDescription = `Writes a policy file with one policy, and its tests beside it, from a few flags: which
-requests, by what key, today's limiter (--from, or none if there is no limit yet) and
-tomorrow's (--to; without it the policy is a plain limiter). Both files are commented,
-and pass validate and test as they are. A file that exists is never overwritten: exit
-status 3.
+const initDescription = `Writes a policy file with one policy from a few flags: which requests, by what key, today's
+limiter (--from, or none if there is no limit yet) and tomorrow's (--to; without it the
+policy is a plain limiter). The file is commented, and valid as it is. A file that exists is
+never overwritten: exit status 3.
 
 Limiters are written as name:REQUESTS/WINDOW[:burst=N], as for replay. What each process
 counts in its own memory is no --from: with n instances its limit is n times as much. See
@@ -35,7 +34,7 @@ Examples, from the folder of the repository:
 func initCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "init",
-		Usage:       "write a first policy file with its tests",
+		Usage:       "write a first policy file",
 		ArgsUsage:   "FILE",
 		Description: initDescription,
 		Flags: []cli.Flag{
@@ -67,31 +66,24 @@ func initAction(c *cli.Context, std streams) error {
 		return err
 	}
 
-	// Half of a pair would be in the way of the next try.
-	for _, name := range []string{file, testsFile(file)} {
-		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return statusf(exitNotMet, "not written: %s exists: name another file, or remove it", name)
-		}
+	text := s.policyText()
+	if _, err := policies.Load(filepath.Base(file), []byte(text), stages.Check); err != nil {
+		return usagef("correct the flag that this text comes from", "the flags make no policy file: %v", err)
 	}
-	if err := writeStarter(file, s); err != nil {
+	if err := createNew(file, text); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.out, "%s\n%s\n", file, testsFile(file))
-	fmt.Fprintf(std.err, "next: shadowlimit test %s ; %s\n", testsFile(file), afterTests(c, file))
+	_, err = fmt.Fprintln(std.out, file)
+	fmt.Fprintf(std.err, "next: %s\n", afterInit(c, file))
 	return err
 }
 
-// afterTests is what one does with a policy file whose tests pass: a candidate is what a replay compares.
-func afterTests(c *cli.Context, file string) string {
+// afterInit is what one does with the file: a candidate is what a replay compares.
+func afterInit(c *cli.Context, file string) string {
 	if c.IsSet("to") {
 		return "shadowlimit replay --config " + file + " LOG"
 	}
 	return "shadowlimit validate " + file + "   (a candidate, as --to makes one, can be replayed over a log)"
-}
-
-// testsFile is the name of the file with the tests: orders.tests.yaml beside orders.yaml.
-func testsFile(file string) string {
-	return strings.TrimSuffix(file, filepath.Ext(file)) + ".tests.yaml"
 }
 
 // nameOf is the name of the policy file that no flag names.
@@ -134,47 +126,12 @@ func starterOf(c *cli.Context) (*starter, error) {
 	return s, nil
 }
 
-// writeStarter checks both texts in a folder of their own, and then writes them where they belong.
-func writeStarter(file string, s *starter) error {
-	trial, err := os.MkdirTemp("", "shadowlimit-init-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(trial)
-
-	text := s.policyText()
-	set, err := policies.Load(filepath.Base(file), []byte(text), stages.Check)
-	if err != nil {
-		return usagef("correct the flag that this text comes from", "the flags make no policy file: %v", err)
-	}
-	tests, err := s.testsText(set)
-	if err != nil {
-		return err
-	}
-
-	trialTests := filepath.Join(trial, filepath.Base(testsFile(file)))
-	err = errors.Join(createNew(filepath.Join(trial, filepath.Base(file)), text), createNew(trialTests, tests))
-	if err != nil {
-		return err
-	}
-	report, _, err := policies.TestFile(trialTests)
-	if err == nil && report.Failed > 0 {
-		err = report
-	}
-	if err != nil {
-		return fmt.Errorf("the tests do not fit the policy file: %w", err)
-	}
-
-	// Where the first cannot be written, the second would fail for the same reason.
-	if err := createNew(file, text); err != nil {
-		return err
-	}
-	return createNew(testsFile(file), tests)
-}
-
 // createNew writes a file that does not exist.
 func createNew(name, text string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return statusf(exitNotMet, "not written: %s exists: name another file, or remove it", name)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, reason(err))
 	}
