@@ -232,7 +232,7 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	// The library names the flag with one dash, however it was written.
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
-		return usagef(seeHelp(c), "%s", misusedFlag(c, err.Error()))
+		return usagef(seeHelp(c), "%s", err)
 	}
 	name, _, _ = strings.Cut(name, "=") // a value may be a secret
 
@@ -250,6 +250,14 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 		hint = "did you mean --" + meant + "? " + hint
 	}
 	return usagef(hint, "no flag %s", dashed(name))
+}
+
+// dashed is a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 func ofSomeCommand(commands []*cli.Command, name string) bool {

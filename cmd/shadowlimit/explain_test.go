@@ -59,7 +59,7 @@ func TestExplain(t *testing.T) {
 		}},
 		{shopFile, invocation{
 			"a request that is missing", []string{"explain", "FILE", "--request"}, 2, nil,
-			[]string{"--request needs a value"},
+			[]string{"needs an argument: -request"},
 		}},
 		{shopFile, invocation{
 			"no file", []string{"explain", "--request", "{}"}, 2, nil, []string{"one policy file, got 0"},

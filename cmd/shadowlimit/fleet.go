@@ -28,18 +28,16 @@ type fleet struct {
 	format     format
 }
 
+// fleetFlags are those of a command about a running service.
 func fleetFlags(more ...cli.Flag) []cli.Flag {
-	return append(append(fleetOnly(), outputFlag()), more...)
-}
-
-// fleetOnly are the flags that name a running service.
-func fleetOnly() []cli.Flag { return []cli.Flag{redisFlag("`URL` of Redis (required)"), nameFlag()} }
-
-func nameFlag() cli.Flag {
-	return &cli.StringFlag{
-		Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"},
-		Usage: "`NAME` of the service, as the field name of its policy file has it (required)",
-	}
+	return append([]cli.Flag{
+		redisFlag("`URL` of Redis (required)"),
+		&cli.StringFlag{
+			Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"},
+			Usage: "`NAME` of the service, as the field name of its policy file has it (required)",
+		},
+		outputFlag(),
+	}, more...)
 }
 
 // openFleet reads the flags that all fleet commands have.

@@ -14,10 +14,10 @@ func TestWrongInvocations(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_NAME", "shop")
 
 	for args, want := range map[string]string{
-		"watch --every x":                "--every x: want a time",
-		"promote a --reason x --timeout": "--timeout needs a value",
-		"promote a --timeout 5":          "--timeout 5: want a time",
-		"status -o":                      "-o needs a value",
+		"watch --every x":                "for flag -every",
+		"promote a --reason x --timeout": "needs an argument: -timeout",
+		"promote a --timeout 5":          "for flag -timeout",
+		"status -o":                      "needs an argument: -o",
 		"watch a b":                      "one policy, got 2",
 		"history":                        "one policy, got 0",
 		"forget":                         "one policy, got 0",

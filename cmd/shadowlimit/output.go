@@ -16,7 +16,6 @@ type format string
 const (
 	formatText format = "text"
 	formatJSON format = "json"
-	formatCSV  format = "csv"
 )
 
 func outputFlag() cli.Flag {

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,12 +19,11 @@ is at most as much too high as the column ERROR says, and may be five minutes ol
 are HMACs if the service has a secret. A first line says for how many keys the candidate
 is enforced: the counts are of answers, whether clients got them or not.
 
-Clients choose keys. -o csv writes control characters as \n or \x1b, and a ' before a key
-that a spreadsheet would take for a formula; -o json has the keys as they are.
+Clients choose keys: control characters in them are written as \n or \x1b, but for -o json.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit top per-client
-  shadowlimit top per-client --denied -o csv`
+  shadowlimit top per-client --denied`
 
 func topCommand(std streams) *cli.Command {
 	return &cli.Command{
@@ -37,13 +31,8 @@ func topCommand(std streams) *cli.Command {
 		Usage:       "show the keys that are hurt most",
 		ArgsUsage:   "POLICY",
 		Description: topDescription,
-		Flags: append(fleetOnly(),
-			&cli.StringFlag{
-				Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "`FORM` of the output: text, json or csv",
-			},
-			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
-		),
-		Action: func(c *cli.Context) error { return topAction(c, std.out) },
+		Flags:       fleetFlags(&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"}),
+		Action:      withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return topAction(c, f, std.out) }),
 	}
 }
 
@@ -61,33 +50,16 @@ type topReport struct {
 	enforced float64 // the percentage of the keys for which the candidate is enforced
 }
 
-func topAction(c *cli.Context, out io.Writer) error {
-	policy, err := onePolicy(c)
+func topAction(c *cli.Context, f *fleet, out io.Writer) error {
+	list, err := f.assess(c.Context, c.Args().First())
 	if err != nil {
 		return err
 	}
-	write := topWriters[format(c.String("output"))]
-	if write == nil {
-		return usagef(seeHelp(c), "-o %s: want text, json or csv", c.String("output"))
+	report, err := f.top(c, &list[0])
+	if err != nil {
+		return err
 	}
-	return onFleet(c, formatText, func(c *cli.Context, f *fleet) error {
-		list, err := f.assess(c.Context, policy)
-		if err != nil {
-			return err
-		}
-		report, err := f.top(c, &list[0])
-		if err != nil {
-			return err
-		}
-		return write(out, report)
-	})
-}
-
-// topWriters write the report in the formats of -o.
-var topWriters = map[format]func(io.Writer, *topReport) error{
-	formatText: writeTopText,
-	formatJSON: func(out io.Writer, r *topReport) error { return writeJSON(out, r) },
-	formatCSV:  writeTopCSV,
+	return f.format.print(out, report, report.writeText)
 }
 
 // top gathers the frequent keys: newly denied, or with --denied, denied by the authoritative.
@@ -114,31 +86,7 @@ func (f *fleet) top(c *cli.Context, a *stages.Assessment) (*topReport, error) {
 	return report, nil
 }
 
-func writeTopCSV(out io.Writer, r *topReport) error {
-	rows := [][]string{{"key", "count", "error"}}
-	for _, k := range r.Keys {
-		rows = append(rows, []string{cell(k.Key), strconv.FormatInt(k.Count, 10), strconv.FormatInt(k.Error, 10)})
-	}
-	return csv.NewWriter(out).WriteAll(rows)
-}
-
-// cell is a key as a field of CSV. Clients choose keys: a control character would reach the
-// terminal, and a spreadsheet takes a text that begins like a formula for one.
-func cell(key string) string {
-	printable := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
-	if strings.ContainsFunc(key, func(r rune) bool { return !printable(r) }) {
-		quoted := strconv.Quote(key)
-		key = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-	}
-
-	// Spreadsheets of some languages take the wide forms of the signs, too.
-	if first, _ := utf8.DecodeRuneInString(key); strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
-		key = "'" + key
-	}
-	return key
-}
-
-func writeTopText(out io.Writer, r *topReport) error {
+func (r *topReport) writeText(out io.Writer) error {
 	// In shadow and in a canary most of these denials have not happened: an operator must not take them for harm.
 	fmt.Fprintf(out, "the %s's answers, not what clients got; the candidate is enforced for %g %% of the keys\n", r.side, r.enforced)
 	fmt.Fprintf(out, "%s %s since the evidence began\n", humanize.Counted(r.Distinct, "key"), r.harm)
