@@ -29,6 +29,9 @@ func (r Role) Other() Role { return 1 - r }
 // ErrSameID is returned where both sides of a check share an id.
 var ErrSameID = errors.New("algorithms: both sides of the check have the same id")
 
+// ErrTogether is returned for every check of a list that cannot be charged together.
+var ErrTogether = errors.New("algorithms: checks that are charged together must have one instant and a key each, and none may be deferred")
+
 // Check asks both sides of one policy for Cost units of Key's budget.
 type Check struct {
 	Policy, Key string
@@ -45,6 +48,14 @@ type Check struct {
 	// store, and not this store's clock: where the side's last check that counts is later, it is
 	// judged at the instant of that, however far it lies ahead. Such a check has one side.
 	Deferred bool
+	// Together, above 0, says that the check is charged together with those of the same call that stand beside it with the
+	// same number. All of such a list are judged at one instant, and a side is charged iff it admits and the enforced side of every
+	// other check of the list admits: a request that is denied costs nothing in the list. A side that admits and is not
+	// charged answers what is left without the charge, and both sides of its check are Blocked. An enforced side
+	// that is absent or has failed denies nothing: where a failure denies the request, Settle takes back what the others
+	// were charged. The list has one At, a record each, and no check that is Deferred: else all of it fails with
+	// ErrTogether.
+	Together uint8
 	// Linger is how much longer the record lives than its state, so that a deferred check
 	// finds it.
 	Linger time.Duration
@@ -54,6 +65,31 @@ type Check struct {
 func (c *Check) CheckSides() error {
 	if c.Sides[0].Present() && c.Sides[1].Present() && c.Sides[0].Name() == c.Sides[1].Name() {
 		return ErrSameID
+	}
+	return nil
+}
+
+// Listed returns how many checks, from the first one on, are charged together: 1 for one that is charged by itself.
+func Listed(checks []Check) int {
+	n := 1
+	for n < len(checks) && checks[0].Together > 0 && checks[n].Together == checks[0].Together {
+		n++
+	}
+	return n
+}
+
+// CheckTogether returns ErrTogether if the checks cannot be charged together.
+func CheckTogether(checks []Check) error {
+	for i := range checks {
+		c := &checks[i]
+		if c.Deferred || !c.At.Equal(checks[0].At) {
+			return ErrTogether
+		}
+		for j := range checks[:i] {
+			if checks[j].Key == c.Key && checks[j].Policy == c.Policy {
+				return ErrTogether
+			}
+		}
 	}
 	return nil
 }

@@ -38,6 +38,8 @@ type part struct {
 type chargedSides struct {
 	names [2]partName
 	ready [2]*prepared
+	// blocked says that another check of the list denies: what the sides admit is looked at and not charged.
+	blocked bool
 }
 
 // recognize finds the sides of a check in the record, and reports whether they are all there. They usually are: most
@@ -182,7 +184,10 @@ func (e *entry) stepSide(slot int, c *Check, r Role, sides *chargedSides, at int
 	}
 
 	o.Status, o.Reason = Judged, 0
-	o.At, o.Took, o.Degraded, o.Lost = when, 0, false, false
+	o.At, o.Took, o.Degraded, o.Lost, o.Blocked = when, 0, false, false, sides.blocked
+	if sides.blocked {
+		return e.stepBlocked(slot, c, r, at, o)
+	}
 	if ready := sides.ready[r]; ready != nil {
 		return e.stepPrepared(slot, ready, c.Cost, at, o)
 	}
@@ -214,6 +219,27 @@ func (e *entry) stepPrepared(slot int, ready *prepared, cost, at int64, o *Obser
 
 	// A look and a denial change nothing, unless a clock that was set back has moved the instant.
 	return cost > 0 && o.Decision.Allowed || p.state.Last < last
+}
+
+// stepBlocked is stepSide for a side that is not charged. One that admits answers as to a look, and one that denies as it
+// always does.
+func (e *entry) stepBlocked(slot int, c *Check, r Role, at int64, o *Observation) bool {
+	side, state := &c.Sides[r], &e.parts[slot].state
+	last := state.Last
+	next, d, err := side.Algorithm.Step(*state, &side.Limit, min(c.Cost, 0), at)
+	if err == nil && c.Cost > d.Remaining {
+		next, d, err = side.Algorithm.Step(next, &side.Limit, c.Cost, at)
+	}
+	if o.Decision, o.Err = d, err; err != nil {
+		o.Status = Failed
+		return false
+	}
+
+	if next.Last >= last {
+		return false
+	}
+	*state = next
+	return true
 }
 
 // part returns the part of that name; one without a name if there is none.

@@ -110,8 +110,8 @@ func (m *Memory) Stats() Stats {
 
 var errInto = errors.New("algorithms: evaluate: into is shorter than checks")
 
-// Evaluate implements Pair. Each check is judged under its own lock: checks of other
-// callers may come between two checks of one call.
+// Evaluate implements Pair. Each check, or list of checks that are charged together, is judged under its own locks: checks of
+// other callers may come between.
 func (m *Memory) Evaluate(ctx context.Context, checks []Check, into [][2]Observation) error {
 	if len(into) < len(checks) {
 		return errInto
@@ -120,7 +120,12 @@ func (m *Memory) Evaluate(ctx context.Context, checks []Check, into [][2]Observa
 		return err
 	}
 
-	for i := range checks {
+	for i := 0; i < len(checks); i++ {
+		if n := Listed(checks[i:]); n > 1 {
+			m.evaluateTogether(checks[i:i+n], into[i:i+n])
+			i += n - 1
+			continue
+		}
 		m.evaluate(&checks[i], &into[i])
 	}
 	return nil
@@ -144,23 +149,39 @@ func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 		return
 	}
 	if e != nil {
-		if e.judge(c, &sides, at, into) && m.synchronized {
-			sh.spend(e, c, &sides, into)
-		}
+		m.judgeKnown(sh, e, c, &sides, at, into)
 		return
 	}
 
 	victim, ok := m.makeRoom(sh, at)
 	if !ok {
-		m.overflow.Add(1)
-		sh.overflowEntry(c.Policy, m.overflowSlot(hash)).judge(c, &sides, at, into)
-		into[0].Degraded, into[1].Degraded = true, true
+		m.judgeOverflow(sh.overflowEntry(c.Policy, m.overflowSlot(hash)), c, &sides, at, into)
 		return
 	}
+	m.judgeNew(sh, key, victim, c, &sides, at, into)
+}
 
+// judgeKnown judges a check of a key that has a record. Requires sh.mu.
+func (m *Memory) judgeKnown(sh *shard, e *entry, c *Check, sides *chargedSides, at int64, into *[2]Observation) {
+	if e.judge(c, sides, at, into) && m.synchronized {
+		sh.spend(e, c, sides, into)
+	}
+}
+
+// judgeOverflow judges a check of a key that shares a record with others. Requires its shard's mu.
+func (m *Memory) judgeOverflow(e *entry, c *Check, sides *chargedSides, at int64, into *[2]Observation) {
+	m.overflow.Add(1)
+	e.judge(c, sides, at, into)
+	into[0].Degraded, into[1].Degraded = true, true
+}
+
+// judgeNew judges a check of a key without a record, for which a victim may have to go. Requires sh.mu.
+func (m *Memory) judgeNew(
+	sh *shard, key recordKey, victim *entry, c *Check, sides *chargedSides, at int64, into *[2]Observation,
+) {
 	// A key that is only looked at, or denied at once, needs no record.
-	e = &entry{}
-	if !e.judge(c, &sides, at, into) {
+	e := &entry{}
+	if !e.judge(c, sides, at, into) {
 		return
 	}
 
@@ -176,7 +197,7 @@ func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 	m.displace(sh, victim)
 	sh.insert(key, e)
 	if m.synchronized {
-		sh.spend(e, c, &sides, into)
+		sh.spend(e, c, sides, into)
 	}
 }
 

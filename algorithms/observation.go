@@ -29,10 +29,13 @@ type Observation struct {
 	Degraded bool
 	// Lost reports that the side's state has lost checks that still count: an evicted log.
 	Lost bool
+	// Blocked reports that nothing was charged, whatever the answer, because the enforced side of another check denies that
+	// is charged together with this one. Such answers are no comparison of the sides.
+	Blocked bool
 }
 
 // Counts reports whether a check of that cost has changed what the side remembers of the key.
-func (o *Observation) Counts(cost int64) bool { return cost > 0 && o.Decision.Allowed }
+func (o *Observation) Counts(cost int64) bool { return cost > 0 && o.Decision.Allowed && !o.Blocked }
 
 // Status is what became of one side of a check.
 type Status uint8

@@ -65,7 +65,7 @@ func (e *entry) tab(name partName) *tab {
 func (s *shard) spend(e *entry, c *Check, sides *chargedSides, into *[2]Observation) {
 	changed := false
 	for r := range into {
-		if into[r].Status != Judged || c.Cost == 0 || !into[r].Decision.Allowed {
+		if into[r].Status != Judged || !into[r].Counts(c.Cost) {
 			continue
 		}
 

@@ -19,20 +19,55 @@ func (c *call) observe(took time.Duration) {
 		c.into[c.order()[0].Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
 
+	checks, few := c.list, [1]*call{c}
+	if checks == nil {
+		checks = few[:]
+	}
 	text, err := c.cmd.Text()
 	in := reply{text: text}
 	at := in.integer()
-	var answers [2]answer
-	for i := range c.sides {
-		answers[i].read(&in)
+	var some [1][2]answer
+	answers := some[:]
+	if len(checks) > 1 {
+		answers = make([][2]answer, len(checks))
 	}
-	for i := range c.sides {
-		answers[i].readText(&in)
+	for n, c := range checks {
+		for i := range c.order() {
+			answers[n][i].read(&in)
+		}
+	}
+	for n, c := range checks {
+		for i := range c.order() {
+			answers[n][i].readText(&in)
+		}
 	}
 	if err == nil && (in.bad || in.text != "") {
 		err = fmt.Errorf("%w: a text of %d bytes", ErrReply, len(text))
 	}
 
+	denying := 0
+	for n, c := range checks {
+		if c.denied(&answers[n]) {
+			denying++
+		}
+	}
+	for n, c := range checks {
+		others := denying
+		if c.denied(&answers[n]) {
+			others--
+		}
+		c.write(&answers[n], at, took, others > 0, err)
+	}
+}
+
+// denied reports whether the answers have the enforced side deny.
+func (c *call) denied(answers *[2]answer) bool {
+	first := &answers[0]
+	return c.binds() && !first.failed && !first.decision.Allowed
+}
+
+// write writes the observations of a check.
+func (c *call) write(answers *[2]answer, at int64, took time.Duration, blocked bool, err error) {
 	// Each side has its own answer, or its own error. An error of the whole reply names the side, for the
 	// breakers count failures by store and the log by side.
 	for i, r := range c.order() {
@@ -44,7 +79,7 @@ func (c *call) observe(took time.Duration) {
 			*o = algorithms.Failure(a.err)
 		default:
 			a.decision.Capacity = c.capacities[r]
-			*o = algorithms.Observation{At: time.UnixMicro(at), Decision: a.decision, Lost: a.lost}
+			*o = algorithms.Observation{At: time.UnixMicro(at), Decision: a.decision, Lost: a.lost, Blocked: blocked}
 		}
 		o.Took = took
 	}

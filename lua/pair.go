@@ -90,7 +90,15 @@ func (p *Pair) EvaluateRecords(
 
 	// A check without a side for Redis has its answer from prepare, and no call.
 	calls := make([]call, 0, len(checks))
-	for i := range checks {
+	for i := 0; i < len(checks); i++ {
+		if n := algorithms.Listed(checks[i:]); n > 1 {
+			if c, ok := p.prepareList(checks[i:i+n], recordsFrom(records, i), into[i:i+n]); ok {
+				calls = append(calls, c)
+			}
+			i += n - 1
+			continue
+		}
+
 		record := ""
 		if records != nil {
 			record = records[i]
@@ -115,6 +123,7 @@ func (p *Pair) EvaluateRecords(
 type call struct {
 	script     *script
 	args       []any // of the command; the first two are written when it is sent
+	names      sequence
 	roles      [2]algorithms.Role
 	sides      int      // how many of the roles there are
 	capacities [2]int64 // by role; the script does not send them back
@@ -122,6 +131,8 @@ type call struct {
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
 	reduced    bool // to the enforced side; see submitMigrating
+
+	list []*call // instead of the above: the checks that the script judges together, each prepared as a call of its own
 }
 
 // order returns the roles in the script's order.
@@ -138,7 +149,6 @@ func (p *Pair) prepare(c *algorithms.Check, record string, into *[2]algorithms.O
 	}
 	out.args = append(make([]any, 0, 7), nil, nil, nil, record)
 	numbers := header(make([]byte, 0, 8*(5+2*5)), c)
-	var names sequence
 
 	// The script judges sides in this order. The enforced one comes first, so that no
 	// memory or time that the other takes can make it fail.
@@ -164,7 +174,7 @@ func (p *Pair) prepare(c *algorithms.Check, record string, into *[2]algorithms.O
 		if step.hasLog {
 			out.args = append(out.args, logKey(record, part))
 		}
-		names[out.sides], out.roles[out.sides] = name, r
+		out.names[out.sides], out.roles[out.sides] = name, r
 		out.sides++
 		out.capacities[r] = side.Limit.Capacity()
 	}
@@ -174,9 +184,61 @@ func (p *Pair) prepare(c *algorithms.Check, record string, into *[2]algorithms.O
 
 	out.args[2] = len(out.args) - 3 // keys
 	out.args = append(out.args, string(numbers))
-	out.script = p.scripts.of(names)
+	out.script = p.scripts.of(out.names)
 	return out, true
 }
+
+// prepareList is prepare for checks that are charged together. A check without a side for Redis denies nothing, and is no part
+// of the script.
+func (p *Pair) prepareList(checks []algorithms.Check, records []string, into [][2]algorithms.Observation) (call, bool) {
+	if err := algorithms.CheckTogether(checks); err != nil {
+		for i := range checks {
+			into[i][0], into[i][1] = algorithms.Failure(err), algorithms.Failure(err)
+		}
+		return call{}, false
+	}
+
+	out := call{args: []any{nil, nil, nil}}
+	var key []listed
+	var numbers []any
+	for i := range checks {
+		record := ""
+		if records != nil {
+			record = records[i]
+		}
+		c, ok := p.prepare(&checks[i], record, &into[i])
+		if !ok {
+			continue
+		}
+
+		last := len(c.args) - 1
+		out.args, numbers = append(out.args, c.args[3:last]...), append(numbers, c.args[last])
+		key = append(key, listed{c.names, c.binds()})
+		out.list = append(out.list, &c)
+	}
+
+	switch len(out.list) {
+	case 0:
+		return call{}, false
+	case 1:
+		return *out.list[0], true
+	}
+	out.args[2] = len(out.args) - 3 // keys
+	out.args = append(out.args, numbers...)
+	out.script = p.scripts.list(key)
+	return out, true
+}
+
+// recordsFrom returns the keys of records from the i-th on, if there are any.
+func recordsFrom(records []string, i int) []string {
+	if records == nil {
+		return nil
+	}
+	return records[i:]
+}
+
+// binds reports whether the first side of the script is the enforced one. It is not where that one is absent or refused.
+func (c *call) binds() bool { return c.roles[0] == c.check.Enforced }
 
 // header appends what pair.lua is told of a check besides its sides.
 func header(b []byte, c *algorithms.Check) []byte {

@@ -1,7 +1,10 @@
 package lua
 
 import (
+	"cmp"
 	"embed"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,9 +48,9 @@ type script struct {
 	known atomic.Bool // a server has run it once
 }
 
-// scripts makes and keeps the script of each sequence of one or two steps. There are
-// few sequences, so nothing is ever dropped.
-type scripts struct{ known sync.Map } // sequence -> *script
+// scripts makes and keeps the script of each sequence of one or two steps, and of each list of them that requests have had. There are
+// few, so nothing is ever dropped.
+type scripts struct{ known sync.Map } // sequence, or text of a []listed -> *script
 
 // sequence is one step, or two, "" meaning none.
 type sequence [2]string
@@ -64,17 +67,39 @@ func (s *scripts) of(key sequence) *script {
 	return known.(*script)
 }
 
+// list returns the script of checks that are charged together.
+func (s *scripts) list(checks []listed) *script {
+	key := fmt.Sprint(checks)
+	if known, ok := s.known.Load(key); ok {
+		return known.(*script)
+	}
+
+	source := listText(checks)
+	known, _ := s.known.LoadOrStore(key, &script{text: source, sha1: redis.NewScript(source).Hash()})
+	return known.(*script)
+}
+
+// listed is a check of a list as far as the script depends on it.
+type listed struct {
+	steps sequence
+	binds bool // its first side is the enforced one
+}
+
 // pairTemplate becomes each script.
-var pairTemplate = template.Must(template.New("pair").Parse(sourceOf("pair")))
+var pairTemplate = template.Must(template.New("pair").Parse(sourceOf("record", "pair")))
 
 // pairScript is what pairTemplate is filled with.
 type pairScript struct {
 	Binary    string // stands in for struct
-	Functions string // of logs, where a side keeps one
+	Functions string // of logs, where a side keeps one, of this check or of another one of its list
 	Sides     []pairSide
 	Two       bool
 	Twins     bool // two of one algorithm
 	Spare     *pairSide
+	Record    int // the place of the record among KEYS
+	Argument  int // and of the check's numbers among ARGV
+	Listed    bool
+	keys      int // how many it has
 }
 
 // pairSide is a side of a script.
@@ -85,12 +110,54 @@ type pairSide struct {
 }
 
 // Logs reports whether a side keeps a log.
-func (s pairScript) Logs() bool { return s.Functions != "" }
+func (s pairScript) Logs() bool { return s.keys > 1 }
 
-// text puts a script together.
-func text(key sequence) string {
-	s := pairScript{Binary: sourceOf("binary"), Two: key[1] != "", Twins: key[0] == key[1]}
-	keys := 1 // the record
+// text puts the script of a sequence together.
+func text(key sequence) string { return execute(pairTemplate, pairScriptOf(key, 1, 1)) }
+
+// listScript is what listTemplate is filled with.
+type listScript struct{ Checks []listedScript }
+
+// listedScript is a check of a list.
+type listedScript struct {
+	pairScript
+	Index int
+	Binds bool
+	Last  bool
+}
+
+// Next returns the index of the check behind this one.
+func (s listedScript) Next() int { return s.Index + 1 }
+
+// Backwards returns the checks with the last one first: a function of Lua has to stand before the one that calls it.
+func (s listScript) Backwards() []listedScript {
+	checks := slices.Clone(s.Checks)
+	slices.Reverse(checks)
+	return checks
+}
+
+var listTemplate = template.Must(template.New("list").Parse(sourceOf("record", "list")))
+
+// listText puts the script of a list together.
+func listText(checks []listed) string {
+	var s listScript
+	keys, functions := 0, ""
+	for i, c := range checks {
+		this := pairScriptOf(c.steps, keys+1, i+1)
+		this.Listed = true
+		functions = cmp.Or(functions, this.Functions)
+		s.Checks = append(s.Checks, listedScript{this, i, c.binds, i == len(checks)-1})
+		keys += this.keys
+	}
+	s.Checks[0].Functions = functions
+	return execute(listTemplate, s)
+}
+
+// pairScriptOf returns what the template of a check is filled with whose keys and argument begin at those places.
+func pairScriptOf(key sequence, record, argument int) pairScript {
+	s := pairScript{
+		Binary: sourceOf("binary"), Two: key[1] != "", Twins: key[0] == key[1], Record: record, Argument: argument, keys: 1,
+	}
 	for i, name := range key {
 		if name == "" {
 			continue
@@ -99,8 +166,8 @@ func text(key sequence) string {
 		this := steps[name]
 		side := pairSide{N: i + 1, Step: sourceOf(this.files...)}
 		if this.hasLog {
-			keys++
-			side.Key = keys
+			side.Key = record + s.keys
+			s.keys++
 			s.Functions = sourceOf("log")
 		}
 		s.Sides = append(s.Sides, side)
@@ -110,9 +177,12 @@ func text(key sequence) string {
 	if last := &s.Sides[len(s.Sides)-1]; last.Key > 0 {
 		s.Spare = last
 	}
+	return s
+}
 
+func execute(t *template.Template, with any) string {
 	var b strings.Builder
-	if err := pairTemplate.Execute(&b, s); err != nil {
+	if err := t.Execute(&b, with); err != nil {
 		panic(err) // a test composes every script
 	}
 	return b.String()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ type Backend struct {
 	Name string // in failures
 	Pair algorithms.Pair
 	// Batch is how many checks one Evaluate carries; 0 means 64. A pair that cannot judge
-	// keys of several slots in one call has 1.
+	// keys of several slots in one call has 1: no checks are then charged together.
 	Batch int
 }
 
@@ -83,10 +84,11 @@ func differTrace(seed uint64, backends []Backend) error {
 	// Steps go in batches, because a server answers a pipeline many times as fast as its commands one by one. The trace
 	// has learned from the model's answers by then, and not from a backend's.
 	trace := NewTrace(seed)
+	trace.alone = slices.ContainsFunc(backends, func(b Backend) bool { return b.Batch == 1 })
 	for done := 0; done < traceSteps; done += batchSteps {
 		var checks []algorithms.Check
 		var steps []Step
-		for range batchSteps {
+		for len(steps) < batchSteps || trace.within() {
 			s := trace.Next()
 			steps = append(steps, s)
 			checks = append(checks, s.Check)
@@ -105,7 +107,7 @@ func differTrace(seed uint64, backends []Backend) error {
 func (b Backend) differ(checks []algorithms.Check, steps []Step) error {
 	// A batch may name a key several times: its checks must be judged in their order.
 	got := make([][2]algorithms.Observation, len(checks))
-	each := cmp.Or(b.Batch, batchSteps)
+	each := cmp.Or(b.Batch, len(checks))
 	for from := 0; from < len(checks); from += each {
 		to := min(from+each, len(checks))
 		if err := b.Pair.Evaluate(context.Background(), checks[from:to], got[from:to]); err != nil {
@@ -141,7 +143,7 @@ func same(want, got algorithms.Observation) bool {
 	case want.Status != algorithms.Judged:
 		return true
 	}
-	return want.Decision == got.Decision && want.At.Equal(got.At)
+	return want.Decision == got.Decision && want.At.Equal(got.At) && want.Blocked == got.Blocked
 }
 
 // describe writes a check so that a test can be written from it.
@@ -156,8 +158,8 @@ func describe(c algorithms.Check) string {
 		sides = append(sides, text)
 	}
 
-	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s deferred=%t %s",
-		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, c.Deferred, strings.Join(sides, " | "))
+	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s deferred=%t together=%d %s",
+		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, c.Deferred, c.Together, strings.Join(sides, " | "))
 }
 
 // describeObservation writes the fields that same compares.
@@ -165,5 +167,5 @@ func describeObservation(o algorithms.Observation) string {
 	if o.Status != algorithms.Judged {
 		return fmt.Sprintf("%s: %v", o.Status, o.Err)
 	}
-	return fmt.Sprintf("%+v at t_us=%d", o.Decision, o.At.UnixMicro())
+	return fmt.Sprintf("%+v at t_us=%d, blocked=%t", o.Decision, o.At.UnixMicro(), o.Blocked)
 }

@@ -45,6 +45,9 @@ var laws = []law{
 	{"a_twin_begins_as_a_copy", "a side that begins beside one of its algorithm and window answers as that one does", twinBeginsAsCopy},
 	{"a_copy_is_apart", "what a side is charged that began as a copy, the other one does not notice", copyIsApart},
 	{"a_deferred_charge_moves_nothing_back", "a deferred check is judged at its side's last one that counts, however far that is ahead", deferredStands},
+	{"listed_twins_agree", "two sides of one limit that are charged together with other policies have equal answers, whatever is enforced", listedTwinsAgree},
+	{"listed_candidates_are_harmless", "nothing that is enforced in a list depends on a side that is not", listedCandidatesAreHarmless},
+	{"a_denied_list_leaves_no_trace", "removing the requests that a list denies changes nothing in it", deniedListLeavesNoTrace},
 }
 
 // upperBound finds what a limiter must never do, whatever its details: let too much through.

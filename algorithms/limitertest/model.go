@@ -31,6 +31,40 @@ func NewModel() *Model { return &Model{records: make(map[modelKey]modelRecord)} 
 
 // Evaluate judges a check, which must carry its instant.
 func (m *Model) Evaluate(c algorithms.Check) (into [2]algorithms.Observation) {
+	return m.evaluate(&c, false)
+}
+
+// EvaluateTogether judges checks that are charged together: a side is charged iff it admits and the enforced side of every other
+// check admits.
+func (m *Model) EvaluateTogether(checks []algorithms.Check) (into [][2]algorithms.Observation) {
+	blocked := make([]bool, len(checks))
+	for i := range checks {
+		for j := range checks {
+			blocked[i] = blocked[i] || i != j && m.denies(&checks[j])
+		}
+	}
+	for i := range checks {
+		into = append(into, m.evaluate(&checks[i], blocked[i]))
+	}
+	return into
+}
+
+// denies reports whether the enforced side of a check would deny it. One that fails, or is absent, does not.
+func (m *Model) denies(c *algorithms.Check) bool {
+	side := &c.Sides[c.Enforced]
+	if !side.Present() {
+		return false
+	}
+	part := m.records[modelKey{c.Policy, c.Key}].part(side)
+	if part.oracle != nil {
+		part.oracle = part.oracle.copied()
+	}
+	o := judge(c, side, &part, c.At.UnixMicro(), false)
+	return o.Status == algorithms.Judged && !o.Decision.Allowed
+}
+
+// evaluate judges a check, and charges nothing where another check of its list is denied.
+func (m *Model) evaluate(c *algorithms.Check, blocked bool) (into [2]algorithms.Observation) {
 	key := modelKey{c.Policy, c.Key}
 	old := m.records[key]
 
@@ -57,10 +91,10 @@ func (m *Model) Evaluate(c algorithms.Check) (into [2]algorithms.Observation) {
 	var next modelRecord
 	changed := false
 	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
-		into[r] = judge(&c, &c.Sides[r], &parts[r], at)
+		into[r] = judge(c, &c.Sides[r], &parts[r], at, blocked)
 		if into[r].Status == algorithms.Judged {
 			next = append(next, parts[r])
-			changed = changed || counted(&c, &into[r]) || parts[r].oracle.moved
+			changed = changed || counted(c, &into[r]) || parts[r].oracle.moved
 		}
 	}
 
@@ -97,12 +131,13 @@ func copyOf(enforced modelPart, its, beginning *algorithms.Side) *Oracle {
 
 // counted reports whether a side was charged: it admitted something that costs something.
 func counted(c *algorithms.Check, o *algorithms.Observation) bool {
-	return o.Status == algorithms.Judged && c.Cost > 0 && o.Decision.Allowed
+	return o.Status == algorithms.Judged && o.Counts(c.Cost)
 }
 
 // judge steps one side on its part of the record, or on a new one. The error of a side
-// that cannot be judged stays with that side: a candidate fails alone.
-func judge(c *algorithms.Check, s *algorithms.Side, part *modelPart, at int64) algorithms.Observation {
+// that cannot be judged stays with that side: a candidate fails alone. Where the check is blocked, a side that admits is only
+// looked at.
+func judge(c *algorithms.Check, s *algorithms.Side, part *modelPart, at int64, blocked bool) algorithms.Observation {
 	if !s.Present() {
 		return algorithms.Unjudged(algorithms.Absent)
 	}
@@ -119,7 +154,11 @@ func judge(c *algorithms.Check, s *algorithms.Side, part *modelPart, at int64) a
 	if part.oracle == nil {
 		part.oracle = NewOracle(part.algorithm)
 	}
-	return algorithms.Observation{At: time.UnixMicro(at), Decision: part.oracle.Step(s.Limit, c.Cost, at)}
+	cost := c.Cost
+	if blocked && part.oracle.copied().Step(s.Limit, cost, at).Allowed {
+		cost = 0
+	}
+	return algorithms.Observation{At: time.UnixMicro(at), Decision: part.oracle.Step(s.Limit, cost, at), Blocked: blocked}
 }
 
 // part returns the side's part, one without an oracle if there is none. The role is no part of its name: when

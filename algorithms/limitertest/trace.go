@@ -20,13 +20,16 @@ type Step struct {
 // emission interval, the ends of waits just announced, one microsecond to either side of
 // them; time that stands still and goes back; costs of 0, of the rest and one more;
 // limits, sides and roles that change in mid-traffic, sides that begin beside one of their kind, sides that are
-// judged alone, and deferred checks. It is not for concurrent use.
+// judged alone, deferred checks, and checks of several keys that are charged together. It is not for concurrent use.
 type Trace struct {
 	rng    *rand.Rand
 	model  *Model
 	now    int64
 	policy string
 	keys   []traceKey
+	alone  bool   // no checks are charged together
+	list   []Step // the rest of those that are
+	lists  uint8  // how many lists there have been
 }
 
 // traceKey is one key, as it is configured at the moment.
@@ -64,24 +67,63 @@ func NewTrace(seed uint64) *Trace {
 
 // Next returns the next step.
 func (t *Trace) Next() Step {
-	// The first keys are busier than the last, as clients are.
-	k := &t.keys[min(t.rng.IntN(traceKeys), t.rng.IntN(traceKeys))]
-	t.change(k)
-	t.advance(k)
-
-	c := algorithms.Check{
-		Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
-		Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
+	if !t.within() {
+		t.draw()
 	}
-	if t.chance(20) {
-		t.leaveOneOut(&c)
-	}
-	c.Deferred = c.Sides[0].Present() != c.Sides[1].Present() && t.chance(40)
-
-	// The model's answer belongs to the step, so that a trace is asked of it once for all pairs.
-	s := Step{Check: c, Want: t.model.Evaluate(c)}
-	t.learn(k, s.Want)
+	s := t.list[0]
+	t.list = t.list[1:]
 	return s
+}
+
+// within reports whether the next step is charged together with the last one.
+func (t *Trace) within() bool { return len(t.list) > 0 }
+
+// draw makes the next steps: one, or those of a list.
+func (t *Trace) draw() {
+	// The first keys are busier than the last, as clients are.
+	order := []int{min(t.rng.IntN(traceKeys), t.rng.IntN(traceKeys))}
+	if !t.alone && t.chance(30) {
+		for _, i := range t.rng.Perm(traceKeys)[:1+t.rng.IntN(3)] {
+			if i != order[0] {
+				order = append(order, i)
+			}
+		}
+	}
+
+	var checks []algorithms.Check
+	for _, i := range order {
+		k := &t.keys[i]
+		t.change(k)
+		if len(checks) == 0 {
+			t.advance(k)
+		}
+		c := algorithms.Check{
+			Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
+			Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
+		}
+		if t.chance(20) {
+			t.leaveOneOut(&c)
+		}
+		checks = append(checks, c)
+	}
+
+	// The model's answers belong to the steps, so that a trace is asked of it once for all pairs.
+	var want [][2]algorithms.Observation
+	if len(checks) == 1 {
+		c := &checks[0]
+		c.Deferred = c.Sides[0].Present() != c.Sides[1].Present() && t.chance(40)
+		want = append(want, t.model.Evaluate(*c))
+	} else {
+		t.lists = t.lists%2 + 1 // two lists may stand beside each other
+		for i := range checks {
+			checks[i].Together = t.lists
+		}
+		want = t.model.EvaluateTogether(checks)
+	}
+	for i, c := range checks {
+		t.learn(&t.keys[order[i]], want[i])
+		t.list = append(t.list, Step{Check: c, Want: want[i]})
+	}
 }
 
 // leaveOneOut takes one of two sides out of the check.
