@@ -17,8 +17,8 @@
 // failed, the decision is made, and both observations are recorded. The decisions of all
 // policies are joined into one.
 //
-// Beside the requests the fleet's goroutines apply stages every second and write evidence every
-// 5 to 60 s. Those of the leader evaluate all policies every 15 s. No request waits for them.
+// Beside the requests the fleet's goroutines apply stages and write evidence. Those of the leader
+// evaluate all policies. No request waits for them.
 //
 // Both limiters keep counting in every stage but the last, so promotion and rollback only
 // change which side is enforced.
@@ -40,7 +40,7 @@
 // afterwards. A custom authoritative is called as it always was, without a limit of time.
 //
 // A store that fails five times in a row is tried by one request at a time, at growing
-// intervals of up to half a minute; each policy's on_store_failure decides the others. A
+// intervals; each policy's on_store_failure decides the others. A
 // script that was sent and not answered is never sent again: it may have been carried out.
 //
 // [Harness.Start] takes up to 2 s if Redis does not answer, and does not fail for that: the

@@ -283,7 +283,7 @@ func (f *fleet) close(ctx context.Context) error {
 	f.stop()
 	within(ctx, fleetTimeout, f.done.Wait)
 
-	// The last records get their time even if ctx is over. They are up to 15 s of evidence,
+	// The last records get their time even if ctx is over. They are the evidence since the last write,
 	// and an instance that does not leave counts as silent for the others.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), fleetTimeout)
 	defer cancel()

@@ -86,7 +86,7 @@ func (m *migration) enforcement(s stages.State, now circumstances) status.Enforc
 	case s.Fingerprint != m.spec.Fingerprint:
 		e.Why = "the fleet compares another fingerprint"
 	case s.Stage == stages.Canary && m.cutOff():
-		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
+		e.Why = "a canary is left after " + stages.LeaveCanaryAfter.String() + " without the store"
 	default:
 		e.Enforced = s.Name()
 	}

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -165,12 +164,8 @@ func (m *migration) enforced(at evidence.Position) algorithms.Role {
 	return s.Enforced(m.spec.Fingerprint, at)
 }
 
-// cutOffAfter is how long a canary goes on without hearing from the store. It is many polls
-// long, because a short silence must not move keys from one side to the other and back.
-const cutOffAfter = 15 * time.Second
-
 // cutOff reports whether a rollback may not reach this instance, so that it must leave a canary by itself.
-func (m *migration) cutOff() bool { return !m.progress.stage.heard.within(cutOffAfter) }
+func (m *migration) cutOff() bool { return !m.progress.stage.heard.within(stages.LeaveCanaryAfter) }
 
 // apply takes a state that supersedes the applied one. It loads, compares and stores,
 // which is not atomic, and so requires fleet.polling. Requests may read meanwhile.

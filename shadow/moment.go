@@ -7,7 +7,7 @@ import (
 
 // moment is when something last happened. It keeps the time as time.Now gives it, with a
 // reading of the monotonic clock. The difference of two numbers of nanoseconds would follow a
-// wall clock that is set back, and a span of 15 s would then end an hour later. The zero moment
+// wall clock that is set back, and a span of seconds would then end an hour later. The zero moment
 // has not happened.
 type moment struct{ at atomic.Pointer[time.Time] }
 

@@ -14,7 +14,7 @@ import (
 
 // poll sends a heartbeat and does what follows from the answer: it applies newer states, and writes the applied
 // ones where the store has forgotten them. States are read only if they have changed. A breaker of requests does not hold
-// it back: half a minute without heartbeats means that an instance is gone.
+// it back: stages.TakeOverAfter without heartbeats means that an instance is gone.
 func (f *fleet) poll(ctx context.Context) error {
 	f.polling.Lock()
 	defer f.polling.Unlock()
@@ -60,9 +60,6 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 	return err
 }
 
-// sayEvery is how often an instance says of itself what changes all the time.
-const sayEvery = 5 * time.Second
-
 // heartbeat is the next one. Requires polling.
 func (f *fleet) heartbeat(migrations []*migration) stages.Heartbeat {
 	h := stages.Heartbeat{ID: f.id, Policies: namesOf(migrations), Changes: f.changes}
@@ -91,7 +88,7 @@ func (f *fleet) heartbeat(migrations []*migration) stages.Heartbeat {
 
 // hasNews reports whether the next heartbeat has something to say besides that the instance is live. Requires polling.
 func (f *fleet) hasNews(migrations []*migration) bool {
-	return !f.sent.within(sayEvery) || !reflect.DeepEqual(f.describe(migrations), f.said)
+	return !f.sent.within(stages.HeartbeatEvery) || !reflect.DeepEqual(f.describe(migrations), f.said)
 }
 
 // describe returns what this instance says of itself besides times. Requires polling.

@@ -78,7 +78,7 @@ func (s *side) guardCustom(policy string, role algorithms.Role, log *slog.Logger
 	s.breaker = newBreaker(func(open bool) {
 		if open {
 			log.Warn("shadowlimit: a limiter failed five times in a row; one request at a time tries it, after 0.1 s and then "+
-				"less and less often, down to every 30 s", "policy", policy, "side", role.String())
+				"less and less often", "policy", policy, "side", role.String())
 		}
 	})
 }

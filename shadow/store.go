@@ -74,7 +74,7 @@ func newStoreBreaker(log *slog.Logger) *breaker {
 	return newBreaker(func(open bool) {
 		if open {
 			log.Warn("shadowlimit: a store failed five times in a row; one request at a time tries it, after 0.1 s and then " +
-				"less and less often, down to every 30 s; on_store_failure decides the others")
+				"less and less often; on_store_failure decides the others")
 		} else {
 			log.Info("shadowlimit: a store answers again")
 		}

@@ -12,7 +12,7 @@ import (
 
 const adoptDescription = `Stores what the instances of another policy file compare, at once. Instances whose
 fingerprint is not the stored one enforce the authoritative. Most of the time nothing is to
-be done: a larger generation takes over after half a minute of service, and any other
+be done: a larger generation takes over once it was served for a while, and any other
 fingerprint when the stored one was served nowhere for as long. Adopting is for the case in
 which instances of the stored one go on, and are the ones that are old.
 

@@ -398,7 +398,7 @@ func TestControllerPromotesAndSays(t *testing.T) {
 }
 
 // inAnOutage is what a rollback says that cannot be stored.
-var inAnOutage = []string{"NOT STORED", "connection refused", "promoted", "15 s", "red button", "on_store_failure: deny", "--wait"}
+var inAnOutage = []string{"NOT STORED", "connection refused", "promoted", stages.LeaveCanaryAfter.String(), "red button", "on_store_failure: deny", "--wait"}
 
 func TestCommandsSayWhatIsMissing(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_REDIS", "")

@@ -27,8 +27,8 @@ const (
 )
 
 // fleetInAnOutage says what instances do by themselves, and what an operator can do.
-const fleetInAnOutage = `  promoted, completed  enforces the candidate until it is told otherwise
-  canary               returns to the authoritative 15 s after Redis last answered the instance
+var fleetInAnOutage = `  promoted, completed  enforces the candidate until it is told otherwise
+  canary               returns to the authoritative ` + stages.LeaveCanaryAfter.String() + ` after Redis last answered the instance
   started meanwhile    enforces the candidate if it was promoted or completed in its last run, by the file in its
                        StateDir, and else the authoritative
 Only where a promoted candidate does harm, press the red button of every instance. It is for all policies of the service.

@@ -39,8 +39,8 @@ var complaints = [...]complaint{
 	},
 }
 
-// health returns the alarm of the candidate's health: a hold after half a minute, and a
-// rollback after 3 minutes.
+// health returns the alarm of the candidate's health: a hold after holdTicks, and a
+// rollback after illMinutes.
 func (w *window) health() Alarm {
 	for _, c := range complaints {
 		if reason := w.lasts(c, illMinutes, aMinute); reason != "" {

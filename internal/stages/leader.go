@@ -12,10 +12,6 @@ import (
 )
 
 const (
-	// LeadEvery is how often a leader looks at instances and at the triggers of enforced candidates. EvaluateEvery is how
-	// often it evaluates all policies, a multiple of that.
-	LeadEvery     = 5 * time.Second
-	EvaluateEvery = 15 * time.Second
 	// detailsEvery is how often the details of an assessment are published: they grow with the history,
 	// and are of hours and days.
 	detailsEvery = time.Minute
@@ -198,9 +194,10 @@ func (l *Leader) succeed(ctx context.Context, policy string, s *State, to succes
 		next.Generation = to.generation
 		return next, o.put(ctx, l.store, policy, *s, next)
 	}
-	o.Reason = fmt.Sprintf("fingerprint %s was served for 30 s with generation %d, which is larger than %d", to.fingerprint, to.generation, s.Generation)
+	o.Reason = fmt.Sprintf("fingerprint %s was served for %s with generation %d, which is larger than %d", to.fingerprint, TakeOverAfter, to.generation,
+		s.Generation)
 	if to.gone {
-		o.Reason = fmt.Sprintf("no instance that serves fingerprint %s was heard for 30 s, and %s is served", s.Fingerprint, to.fingerprint)
+		o.Reason = fmt.Sprintf("no instance that serves fingerprint %s was heard for %s, and %s is served", s.Fingerprint, TakeOverAfter, to.fingerprint)
 	}
 	next := s.replacedBy(to.fingerprint, to.generation, o, asOf)
 	return next, o.put(ctx, l.store, policy, *s, next)

@@ -65,7 +65,7 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Con
 	if only.Expect != nil && !only.Expect.is(stored) || only.Expect == nil && !next.Supersedes(stored) {
 		return fmt.Errorf("stages: %s is at %s: %w", policy, stored.Version, ErrConflict)
 	}
-	if !only.AsOf.IsZero() && !within(time.Now(), only.AsOf, asOfWithin) {
+	if !only.AsOf.IsZero() && !within(time.Now(), only.AsOf, EvidenceWithin) {
 		return errStale(policy, only.AsOf)
 	}
 	m.states[policy] = next
@@ -160,7 +160,7 @@ func (m *MemoryStore) Publish(_ context.Context, f Findings) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	if !within(now, f.At, asOfWithin) || m.leader != f.By || !now.Before(m.leased) {
+	if !within(now, f.At, EvidenceWithin) || m.leader != f.By || !now.Before(m.leased) {
 		return errStale("what was found", f.At)
 	}
 	if f.Levels != nil {

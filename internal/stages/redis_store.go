@@ -156,7 +156,7 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Co
 	keys := []string{s.key("states"), s.key("audit:" + policy), s.key("changes")}
 	reply, err := s.once(ctx, putText, keys,
 		version, next.Term, next.Seq, next.safetyText(), next.sinceText(), next.Fingerprint, text,
-		safety, since, fingerprint, asOf, int(asOfWithin.Seconds()), keptHistory, s.channel(), policy, 1+rand.Int64N(math.MaxInt64)).Slice()
+		safety, since, fingerprint, asOf, int(EvidenceWithin.Seconds()), keptHistory, s.channel(), policy, 1+rand.Int64N(math.MaxInt64)).Slice()
 	if err == nil && len(reply) != 2 {
 		err = errReply
 	}
@@ -363,7 +363,7 @@ func (s *RedisStore) Publish(ctx context.Context, f Findings) error {
 		}
 		text = string(b)
 	}
-	args := []any{f.At.UnixMicro(), int(asOfWithin.Seconds()), f.By, text, SilentFor.Milliseconds()}
+	args := []any{f.At.UnixMicro(), int(EvidenceWithin.Seconds()), f.By, text, SilentFor.Milliseconds()}
 	for i := range f.Policies {
 		small, large, err := f.Policies[i].texts()
 		if err != nil {

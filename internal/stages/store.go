@@ -17,7 +17,7 @@ import (
 var (
 	// ErrConflict is wrapped when the state changed meanwhile.
 	ErrConflict = errors.New("the state has changed meanwhile")
-	// ErrStale is wrapped when a step's evidence is more than 30 s from the store's clock.
+	// ErrStale is wrapped when a step's evidence is more than EvidenceWithin from the store's clock.
 	ErrStale = errors.New("the evidence is too old, or the store's clock has stepped")
 	// ErrUnknownPolicy is wrapped when no instance has announced the policy.
 	ErrUnknownPolicy = errors.New("no such policy")
@@ -110,17 +110,6 @@ type Applied struct {
 	Flushed time.Time `json:"flushed,omitzero"`
 }
 
-// An instance is live if it was heard within LiveFor of the store's clock, before or
-// after: the clock may have stepped back. After that it counts as silent, and is forgotten
-// after SilentFor.
-const (
-	LiveFor   = 15 * time.Second
-	SilentFor = 10 * time.Minute
-)
-
-// LeaseFor is how long the leader has the lease without asking for it again.
-const LeaseFor = 15 * time.Second
-
 // Heartbeat is what an instance tells the store, and asks it, at once.
 type Heartbeat struct {
 	// ID is the instance's; "" only asks.
@@ -172,13 +161,9 @@ type Condition struct {
 	// stored one.
 	Expect *State
 	// AsOf is the instant of the evidence, by the store's clock; zero for a move that needs
-	// none. It must be within 30 s of that clock.
+	// none. It must be within EvidenceWithin of that clock.
 	AsOf time.Time
 }
-
-// asOfWithin is how old evidence may be. Reading and judging it takes seconds at most; a
-// process that was stopped in between must not act on what it knew then.
-const asOfWithin = 30 * time.Second
 
 func errStale(what string, asOf time.Time) error {
 	return fmt.Errorf("stages: %s: evidence of %s: %w", what, asOf.UTC().Format(time.RFC3339), ErrStale)

@@ -6,14 +6,8 @@ import (
 	"time"
 )
 
-const (
-	// takeOverAfter is how long a fingerprint must be served without a gap to take over by its
-	// generation, and how long the stored one must be unheard for any other to do so: instances that were cut
-	// off or stopped for a moment are back by then.
-	takeOverAfter = 30 * time.Second
-	// watchGap is the longest time between two looks of which the second goes on with the first.
-	watchGap = LiveFor
-)
+// watchGap is the longest time between two looks of which the second goes on with the first.
+const watchGap = LiveFor
 
 // watch is what a leader has seen of the instances of one policy: time that it has not watched itself says
 // nothing of anybody.
@@ -70,14 +64,14 @@ func (w *watch) look(now time.Time, s *State, members []member) (successor, bool
 		}
 	}
 
-	gone := now.Sub(w.held) >= takeOverAfter
+	gone := now.Sub(w.held) >= TakeOverAfter
 	best := successor{s.Fingerprint, generation, false}
 	for i := range w.seen {
 		m := &w.seen[i]
 		if m.fingerprint == s.Fingerprint || m.since.IsZero() {
 			continue
 		}
-		ripe := m.generation > generation && m.heard.Sub(m.since) >= takeOverAfter
+		ripe := m.generation > generation && m.heard.Sub(m.since) >= TakeOverAfter
 		further := cmp.Or(cmp.Compare(m.generation, best.generation), cmp.Compare(best.fingerprint, m.fingerprint)) > 0
 		if (ripe || gone) && (best.fingerprint == s.Fingerprint || further) {
 			best = successor{m.fingerprint, m.generation, gone}
@@ -102,7 +96,7 @@ func (w *watch) due(s *State) (successor, time.Duration, bool) {
 				continue
 			}
 		}
-		if left := begins.Add(takeOverAfter).Sub(w.at); !found || left < rest || left == rest && m.generation > best.generation {
+		if left := begins.Add(TakeOverAfter).Sub(w.at); !found || left < rest || left == rest && m.generation > best.generation {
 			best, rest, found = successor{m.fingerprint, m.generation, m.generation <= s.Generation}, max(0, left), true
 		}
 	}

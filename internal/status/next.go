@@ -97,13 +97,16 @@ func endHold(a *stages.Assessment) Step {
 	return Step{"once the reason for the hold is resolved, end it", command(a, "resume", "")}
 }
 
+// lookAgain is what to do where the next turn of the leader will tell more.
+var lookAgain = "look again in " + stages.EvaluateEvery.String()
+
 // awaitFingerprint returns what to do while instances serve another fingerprint than the stored one.
 func awaitFingerprint(a *stages.Assessment) []Step {
 	other := "another fingerprint is served by " + firstOf(a.Evidence.OtherFingerprint)
 	if n := a.Next; n != nil {
 		when := "wait until " + instant(n.At)
 		if a.Looked().After(n.At) {
-			when = "look again in 15 s"
+			when = lookAgain
 		}
 		return []Step{{fmt.Sprintf("%s: %s, and %s (generation %d) takes over then as %s", when, other, n.Fingerprint, n.Generation,
 			stageWith(a, n.Fingerprint)), ""}}
@@ -116,7 +119,7 @@ func awaitFingerprint(a *stages.Assessment) []Step {
 		}
 	}
 	if len(holders) == 0 {
-		return []Step{{"look again in 15 s: " + other + ", and the stored one is served nowhere", ""}}
+		return []Step{{lookAgain + ": " + other + ", and the stored one is served nowhere", ""}}
 	}
 
 	then := ""

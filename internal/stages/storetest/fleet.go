@@ -136,7 +136,7 @@ func published(s subject) {
 		return []stages.Published{p}
 	}
 
-	// The distances are from the store's clock, and 30 s are the most. What is refused stores nothing.
+	// The distances are from the store's clock, and EvidenceWithin is the most. What is refused stores nothing.
 	for n, tt := range []struct {
 		by      string
 		age     time.Duration

@@ -341,7 +341,7 @@ func stale(s subject) {
 	before := s.state()
 	now := s.heartbeat(stages.Heartbeat{}).Now
 
-	// The greatest distance is 30 s, before the store's clock and after it. Evidence of now comes
+	// The greatest distance is EvidenceWithin, before the store's clock and after it. Evidence of now comes
 	// last, because its step is taken.
 	for _, age := range []time.Duration{-5 * time.Minute, time.Minute, 0} {
 		o := order("go")
