@@ -14,6 +14,23 @@ type Past struct {
 	Hold        bool    `json:",omitempty"`
 	Since       time.Time
 	Term        int64
+	// Left is when the other one took over, and By the actor that stored it.
+	Left time.Time `json:",omitzero"`
+	By   string    `json:",omitempty"`
+}
+
+// Undone returns how the last fingerprint left whose canary or promotion another policy file has ended, and which would
+// return if its file did; nil if there is none, or the policy has gone on since.
+func (s *State) Undone() *Past {
+	if s.Stage != Shadow {
+		return nil
+	}
+	for i := len(s.Past) - 1; i >= 0; i-- {
+		if p := &s.Past[i]; p.Stage.Exposed() && p.Term == s.Term {
+			return p
+		}
+	}
+	return nil
 }
 
 // keptPast bounds a state, which instances read at each change.
@@ -76,7 +93,10 @@ func (s State) replacedBy(fingerprint string, generation int64, o Order, now tim
 	next.Term = max(1, next.Term)
 	next.Fingerprint, next.Generation = fingerprint, generation
 	next.remember(Past{Fingerprint: fingerprint})
-	next.remember(Past{s.Fingerprint, s.Stage, s.Percent, s.Hold && !s.HeldForHealth, s.Since, s.Term})
+	next.remember(Past{
+		Fingerprint: s.Fingerprint, Stage: s.Stage, Percent: s.Percent, Hold: s.Hold && !s.HeldForHealth, Since: s.Since, Term: s.Term,
+		Left: now, By: o.Actor,
+	})
 
 	// An operator's hold is about the policy. Those of a rollback and for the health were about a candidate.
 	next.Hold = s.Hold && !s.HeldForHealth && s.Stage != RolledBack
@@ -182,6 +202,6 @@ func (s State) pressed(p Press, o Order, now time.Time) (State, bool) {
 
 	// Only a rollback of the stored fingerprint begins a term: it must not be beaten by the order for another one.
 	next := s.following(o, now)
-	next.remember(Past{p.Fingerprint, RolledBack, 0, true, now, s.Term})
+	next.remember(Past{Fingerprint: p.Fingerprint, Stage: RolledBack, Hold: true, Since: now, Term: s.Term})
 	return next, true
 }

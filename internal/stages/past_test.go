@@ -126,3 +126,24 @@ func TestOrderRollsBackWhatItHasSeen(t *testing.T) {
 		t.Errorf("%s of %s, past %v, %v, want B promoted and A rolled back", s, s.Fingerprint, s.Past, err)
 	}
 }
+
+// What ended a promotion is known as long as the promotion would return.
+func TestUndone(t *testing.T) {
+	at := time.Date(2026, 11, 27, 21, 59, 0, 0, time.UTC)
+	promoted := State{Version: Version{1, 2}, Stage: Promoted, Percent: 100, Fingerprint: "A"}
+	undone := promoted.replacedBy("B", 0, Order{Actor: "leader a"}, at)
+	if u := undone.Undone(); u == nil || u.Stage != Promoted || u.Fingerprint != "A" || !u.Left.Equal(at) || u.By != "leader a" {
+		t.Errorf("%+v", u)
+	}
+	if again := undone.replacedBy("C", 0, Order{}, at); again.Undone() == nil || again.Undone().Fingerprint != "A" {
+		t.Errorf("after one more file: %+v", again.Undone())
+	}
+	rolledBack := undone.rolledBack(Order{}, at)
+	for name, s := range map[string]State{
+		"promoted": promoted, "returned": undone.replacedBy("A", 0, Order{}, at), "rolled back": rolledBack, "resumed": rolledBack.resumed(Order{}, at),
+	} {
+		if u := s.Undone(); u != nil {
+			t.Errorf("%s: %+v", name, u)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func (s State) inUTC() State {
 
 	s.Past = append([]Past(nil), s.Past...)
 	for i := range s.Past {
-		s.Past[i].Since = s.Past[i].Since.Round(0).UTC()
+		s.Past[i].Since, s.Past[i].Left = s.Past[i].Since.Round(0).UTC(), s.Past[i].Left.Round(0).UTC()
 	}
 	return s
 }

@@ -32,9 +32,21 @@ func (p *Policy) Warnings() []Warning {
 		{"NO HEARTBEATS", p.NoHeartbeats, true},
 		{"FALLBACK ACTIVE", p.FallbackActive, false},
 		{"DATA LOST", p.DataLost, false},
+		{"UNDONE", p.undoneText(), false},
 		{"RED BUTTON", p.pressedText(), false},
 	}
 	return slices.DeleteFunc(all, func(w Warning) bool { return w.Text == "" })
+}
+
+// undoneText says which stage the policy has lost to another policy file; "" if it lost none.
+func (p *Policy) undoneText() string {
+	if p.Undone == nil {
+		return ""
+	}
+	was := stages.State{Stage: p.Undone.Stage, Percent: p.Undone.Percent}
+	return fmt.Sprintf("was %s with fingerprint %s until %s, when another policy file took over, by %s; "+
+		"to return to it, deploy the file before on all instances, or on one and then adopt",
+		was.Describe(), p.Undone.Fingerprint, instant(p.Undone.Until), humanize.Printable(cmp.Or(p.Undone.By, "an unknown actor")))
 }
 
 // pressedText says where a red button is pressed; "" if none is.

@@ -170,7 +170,8 @@ func goldenPolicy(t *testing.T) status.Policy {
 	p.TopNewlyDenied = []evidence.KeyCount{{Key: "acme", Count: 617}}
 	p.TopNewlyAllowed = []evidence.KeyCount{{Key: "globex", Count: 216}}
 
-	// No fleet has these beside STORE UNREACHABLE.
+	// No fleet has these beside STORE UNREACHABLE, and none in a canary this one.
+	p.Undone = &status.Undone{Stage: stages.Promoted, Percent: 100, Fingerprint: "e0", Until: now.Add(-time.Hour), By: "leader a"}
 	p.FallbackActive, p.NoHeartbeats = "the store west of the candidate", "0 of 3 live"
 	return p
 }

@@ -71,6 +71,8 @@ type Policy struct {
 	Alarm     string     `json:"alarm,omitempty"`
 	// DataLost says that a store has lost what a side remembers, and until when that disturbs the evidence.
 	DataLost string `json:"data_lost,omitempty"`
+	// Undone is the stage that another policy file has ended, and that returns with the file before; null if there is none.
+	Undone *Undone `json:"undone"`
 	// Next are the things to do, the most urgent first.
 	Next []Step `json:"next"`
 	// JudgedAt is when the evidence was evaluated, Leader the instance that did so, "" if that was done for this report.
@@ -81,6 +83,15 @@ type Policy struct {
 	Series []gate.Point `json:"-"`
 	// Canary are the percentages of the steps to promotion.
 	Canary []float64 `json:"-"`
+}
+
+// Undone is a canary or a promotion that ended because another policy file came to the instances.
+type Undone struct {
+	Stage       stages.Stage `json:"stage"`
+	Percent     float64      `json:"percent"`
+	Fingerprint string       `json:"fingerprint"`
+	Until       time.Time    `json:"until"`
+	By          string       `json:"by"`
 }
 
 // Cause is a probable cause of differences, and how many have it.
@@ -197,6 +208,9 @@ func policyOf(a *stages.Assessment) Policy {
 		Canary:    a.Spec.Config.Canary,
 	}
 
+	if u := s.Undone(); u != nil {
+		p.Undone = &Undone{u.Stage, u.Percent, u.Fingerprint, u.Left, u.By}
+	}
 	if a.Spec.FirstLimit {
 		p.Ratios.ExtraLoad = nil
 	}

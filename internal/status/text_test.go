@@ -534,3 +534,26 @@ func TestPromotedCandidateThatDiffers(t *testing.T) {
 		t.Errorf("%+v", p.Next)
 	}
 }
+
+// A policy file that has undone a promotion is told of, until the policy moves on.
+func TestUndonePromotion(t *testing.T) {
+	undone := func(stage stages.Stage, term int64) status.Policy {
+		return reportOf(t, assessed(stage, func(a *stages.Assessment) {
+			a.State.Term = 1
+			a.State.Past = []stages.Past{
+				{Fingerprint: "e2", Stage: stages.Promoted, Percent: 100, Term: term, Left: now.Add(-time.Hour), By: "leader a"},
+				{Fingerprint: "e3", Stage: stages.Shadow, Term: term, Left: now.Add(-time.Minute), By: "leader b"},
+			}
+		}))
+	}
+	p := undone(stages.Shadow, 1)
+	want := status.Undone{Stage: stages.Promoted, Percent: 100, Fingerprint: "e2", Until: now.Add(-time.Hour), By: "leader a"}
+	if p.Undone == nil || *p.Undone != want || !strings.Contains(textOf(t, p), "UNDONE: ") {
+		t.Errorf("%+v, want %+v, in\n%s", p.Undone, want, textOf(t, p))
+	}
+	for _, p := range []status.Policy{undone(stages.Canary, 1), undone(stages.Shadow, 0)} {
+		if p.Undone != nil {
+			t.Errorf("%s: %+v, and it would not return to it", p.Stage, p.Undone)
+		}
+	}
+}
