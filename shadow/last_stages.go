@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,8 +40,9 @@ func (f *fleet) readStages() map[string]stages.State {
 		return nil
 	}
 	if file.Redis != f.redis {
+		written := cmp.Or(file.Redis, "no Redis")
 		f.log.Warn("shadowlimit: the last stages on disk are of another Redis, and are not obeyed; "+
-			"services on one machine that share a name need a StateDir each", "file", file.Redis, "redis", f.redis)
+			"services on one machine that share a name need a StateDir each", "written_with", written, "redis", f.redis)
 		return nil
 	}
 	return file.States

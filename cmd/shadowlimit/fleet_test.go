@@ -200,6 +200,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"resume writes", 3, "not on hold"},
 		{"promote writes --reason x --force --to 100%", 0, "canary 50 % -> promoted"},
 		{"promote writes --reason x --force", 3, "the next move is complete"},
+		{"promote writes --reason x --expect 1.1", 4, "not 1.1"},
 		{"complete writes", 2, "needs a reason"},
 		{"complete writes --reason x", 3, "168h0m0s"},
 		{"status writes", 0, "enforced       candidate"},

@@ -102,6 +102,9 @@ func promoteStep(c *cli.Context, a *stages.Assessment) (stages.Step, error) {
 
 func promoteDo(ctx context.Context, t *task) (stages.State, error) {
 	o, a := t.order, t.assessment
+	if err := o.Expects(t.policy(), a.State); err != nil { // before anything else: a promoted policy has no next step
+		return a.State, err
+	}
 	step, err := promoteStep(t.cli, a)
 	if err != nil {
 		return a.State, err

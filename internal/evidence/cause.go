@@ -216,3 +216,20 @@ func (c *Causes) count(outcome Outcome, cause Cause) {
 		c.Allowed[cause]++
 	}
 }
+
+// Mend says what makes the sides alike.
+func (c *Causes) Mend() string {
+	var each, all int64
+	for _, counts := range [][causes]int64{c.Denied, c.Allowed} {
+		each += counts[PerProcess]
+		for _, n := range counts {
+			all += n
+		}
+	}
+
+	// A candidate that is sound for the fleet is not what is wrong.
+	if 2*each > all {
+		return "one side has a budget in each instance and the other one has one for all, so give the candidate the sum of the instances' limits"
+	}
+	return "change the candidate"
+}

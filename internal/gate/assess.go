@@ -157,7 +157,8 @@ func (j *judgement) failure() string {
 			continue
 		}
 		if s.against.regression.value() >= alarmAt || s.against.mirrored.mean() >= proven && j.seen >= 24*time.Hour {
-			return s.againstText() + ", and that is proved: change the candidate, or raise the threshold if the difference is wanted"
+			causes := j.evidence.History.Causes()
+			return s.againstText() + ", and that is proved: " + causes.Mend() + ", or raise the threshold if the difference is wanted"
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -250,5 +251,20 @@ func TestMinuteInProgress(t *testing.T) {
 	e.Now = e.Now.Add(-59 * time.Second)
 	if g := gate.Assess(cfg, e); g.Divergence.UpperBound != nil || g.Divergence.Score != 1 {
 		t.Errorf("score %g of a block that lasts 59:01: want it open, score 1", g.Divergence.Score)
+	}
+}
+
+// A candidate that is sound for the fleet is not what is wrong beside limiters with a budget in each instance.
+func TestFailureByBudgetsOfInstances(t *testing.T) {
+	e := hoursOf{hours: 24, minute: fiveInAHundred}.build()
+	e.History.Hours = []evidence.Hour{{}, {}}
+	e.History.Hours[0].Causes.Denied[evidence.OtherCause] = 10
+	other := gate.Assess(gate.Config{}.WithDefaults(), e)
+	e.History.Hours[1].Causes.Denied[evidence.PerProcess] = 11
+	each := gate.Assess(gate.Config{}.WithDefaults(), e)
+
+	causes := e.History.Causes()
+	if other.Reason == each.Reason || !strings.Contains(each.Reason, causes.Mend()) || each.Verdict != gate.Fail {
+		t.Errorf("%s, and by other causes %s", each.Reason, other.Reason)
 	}
 }

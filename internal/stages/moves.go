@@ -35,8 +35,8 @@ type Order struct {
 	DryRun bool
 }
 
-// expects refuses a state that is not the expected one.
-func (o *Order) expects(policy string, s State) error {
+// Expects refuses a state that is not the expected one.
+func (o *Order) Expects(policy string, s State) error {
 	if o.Judged != nil && !o.Judged.is(s) {
 		return fmt.Errorf("stages: %s is no more at the %s that was looked at: %w", policy, o.Judged.Version, ErrConflict)
 	}
@@ -78,7 +78,7 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if err != nil {
 		return s, err
 	}
-	if err := o.expects(policy, s); err != nil {
+	if err := o.Expects(policy, s); err != nil {
 		return s, err
 	}
 	next := s.following(o, now)
@@ -232,7 +232,7 @@ func Resume(ctx context.Context, store Store, policy string, o Order) (State, er
 
 	s, now, err := current(ctx, store, policy)
 	if err == nil {
-		err = o.expects(policy, s)
+		err = o.Expects(policy, s)
 	}
 	switch {
 	case err != nil:
@@ -259,7 +259,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		if s, now, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold && !s.Unreadable() {
 			return s, err
 		}
-		if err = o.expects(policy, s); err != nil {
+		if err = o.Expects(policy, s); err != nil {
 			return s, err
 		}
 		next := s.rolledBack(o, now)
@@ -314,7 +314,7 @@ func Adopt(ctx context.Context, store Store, policy, fingerprint string, o Order
 	}
 	s, now, err := current(ctx, store, policy)
 	if err == nil {
-		err = o.expects(policy, s)
+		err = o.Expects(policy, s)
 	}
 	if err != nil {
 		return s, err

@@ -194,7 +194,8 @@ func stepsOfVerdict(a *stages.Assessment) []Step {
 	case a.Gate.Verdict == gate.Fail && a.State.Stage == stages.Canary:
 		return append(rollBack(a, "end the canary: roll back", withReason), seeKeys(a)...)
 	case a.Gate.Verdict == gate.Fail:
-		return append([]Step{{"change the candidate, or raise the threshold if the difference is wanted", ""}}, seeKeys(a)...)
+		causes := a.Evidence.History.Causes()
+		return append([]Step{{causes.Mend() + ", or raise the threshold if the difference is wanted", ""}}, seeKeys(a)...)
 	case a.MayStep() && a.Spec.Config.Automatic:
 		return []Step{{"nothing: the leader takes the step to " + a.Gate.Step + " within a minute", ""}}
 	case a.MayStep():
