@@ -61,7 +61,7 @@ func allowedOf(h *Harness, user string) (authoritative, candidate int) {
 		if d.Allowed {
 			authoritative++
 		}
-		if d.Unenforced.Decision.Allowed {
+		if d.Unenforced().Decision.Allowed {
 			candidate++
 		}
 	}
@@ -159,26 +159,26 @@ func TestLevelReturnsWithoutNews(t *testing.T) {
 
 	synctest.Test(t, func(t *testing.T) {
 		a := adaptationOf(configured)
-		a.follow(map[string]adaptive.State{a.key: {Less: 48}})
+		a.Follow(map[string]adaptive.State{a.Key(): {Less: 48}})
 		for _, row := range []struct {
 			wait time.Duration
 			want adaptive.Level
 		}{{0, 16}, {time.Minute, 16}, {time.Second, 24}, {30 * time.Second, 32}, {4 * time.Minute, 64}} {
 			time.Sleep(row.wait)
-			a.follow(nil)
+			a.Follow(nil)
 
 			reloaded := adaptationOf(configured)
 			reloaded.resume(&[2]side{{}, {adaptation: a}}) // in the other role
 			a = reloaded
-			if a.level() != row.want {
-				t.Errorf("after %s more: %d, want %d", row.wait, a.level(), row.want)
+			if a.Level() != row.want {
+				t.Errorf("after %s more: %d, want %d", row.wait, a.Level(), row.want)
 			}
 		}
 
 		// A level that a stranger has published stays above the least of the rule.
-		a.follow(map[string]adaptive.State{a.key: {Less: 127}})
-		if a.level() != 16 {
-			t.Errorf("a published level below the least: %d, want 16", a.level())
+		a.Follow(map[string]adaptive.State{a.Key(): {Less: 127}})
+		if a.Level() != 16 {
+			t.Errorf("a published level below the least: %d, want 16", a.Level())
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestLevelIsShown(t *testing.T) {
 		defer h.Close(context.Background())
 		serve(h, 30*time.Second, 600*time.Millisecond)
 
-		list, err := h.fleet.judged(t.Context())
+		list, err := h.fleet.Judged(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestLevelIsShown(t *testing.T) {
 			}
 		}
 
-		if here := h.fleet.here("test").Policies[0].Levels; here != "candidate at 50 % of its limit" {
+		if here := h.here().Policies[0].Levels; here != "candidate at 50 % of its limit" {
 			t.Errorf("in an outage: %q", here)
 		}
 		must(t, h.fleet.close(t.Context()))
@@ -227,7 +227,7 @@ func TestSidesWithOneRuleShareALevel(t *testing.T) {
 		p := set.Policies[0]
 		m := newMigration(stages.Spec{}, [2]side{{adaptation: adaptationOf(p.Sides[0])}, {adaptation: adaptationOf(p.Sides[1])}}, options{})
 
-		m.sides[0].adaptation.follow(map[string]adaptive.State{m.sides[0].adaptation.key: {Less: 32}})
+		m.sides[0].adaptation.Follow(map[string]adaptive.State{m.sides[0].adaptation.Key(): {Less: 32}})
 		var c algorithms.Check
 		for role := range c.Sides {
 			c.Sides[role].Limit, _ = p.Sides[role].Constant()
@@ -249,7 +249,7 @@ func BenchmarkDecideAdaptive(b *testing.B) {
 		}
 		h := openAdaptive(b, file.Replace(adaptiveFile("", rule)), nil)
 		if a := h.engine.plan.Load().migrations[0].sides[1].adaptation; a != nil {
-			a.less.Store(int32(adaptive.Full - level))
+			a.Follow(map[string]adaptive.State{a.Key(): {Less: adaptive.Full - level}})
 		}
 
 		b.Run(name, func(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 )
 
 // Bounds of the checks that are made after the answer, per policy.
@@ -301,14 +302,14 @@ func (q *asyncQueue) close(ctx context.Context) error {
 	q.mu.Unlock()
 
 	defer q.stop()
-	if within(ctx, asyncTimeout, q.done.Wait) {
+	if clock.Within(ctx, asyncTimeout, q.done.Wait) {
 		return nil
 	}
 
 	// Calls that heed their context return now. The second wait does not depend on ctx: it
 	// is short, and a worker that ends leaves no goroutine behind.
 	q.stop()
-	if within(context.WithoutCancel(ctx), asyncTimeout, q.done.Wait) {
+	if clock.Within(context.WithoutCancel(ctx), asyncTimeout, q.done.Wait) {
 		return nil
 	}
 
@@ -326,9 +327,16 @@ func closeAsync(ctx context.Context, migrations []*migration) []error {
 	return eachAsync(migrations, func(q *asyncQueue) error { return q.close(ctx) })
 }
 
-// drainAsync drains the queues of migrations, all at the same time.
-func drainAsync(ctx context.Context, migrations []*migration) []error {
-	return eachAsync(migrations, func(q *asyncQueue) error { return q.drain(ctx) })
+// Drain waits until all checks that are queued now have been made.
+func (e *engine) Drain(ctx context.Context) error {
+	return errors.Join(eachAsync(e.plan.Load().migrations, func(q *asyncQueue) error { return q.drain(ctx) })...)
+}
+
+// Close makes the queued checks, exchanges the synchronized stores a last time, and ends every goroutine of the engine but for
+// custom limiters that do not return.
+func (e *engine) Close(ctx context.Context) error {
+	failed := closeAsync(ctx, e.plan.Load().migrations)
+	return errors.Join(append(failed, e.closeSynchronized(ctx))...)
 }
 
 func eachAsync(migrations []*migration, do func(*asyncQueue) error) []error {

@@ -18,7 +18,7 @@ import (
 // as it wants.
 type apart struct {
 	*migration
-	outcomes []Outcome // written by the workers
+	outcomes []evidence.Outcome // written by the workers
 	limit    algorithms.Limit
 }
 
@@ -33,7 +33,7 @@ func newApart(t *testing.T) *apart {
 	a := &apart{limit: algorithms.Limit{Requests: 100, Window: time.Hour}}
 	a.migration = newMigration(stages.Spec{Policy: "p", Fingerprint: "e"},
 		[2]side{algorithmSide(twin, stores[0]), algorithmSide(twin, stores[1])},
-		options{log: discard, observer: func(c Comparison) { a.outcomes = append(a.outcomes, c.Outcome) }})
+		options{log: discard, observer: func(c *compared) { a.outcomes = append(a.outcomes, c.Outcome) }})
 	t.Cleanup(func() { a.progress.async.close(context.Background()) })
 	return a
 }
@@ -69,7 +69,7 @@ func TestDeferredChecksCarryTheInstant(t *testing.T) {
 		}
 		synctest.Wait()
 
-		want := []Outcome{AgreeAllow, AgreeDeny, AgreeAllow}
+		want := []evidence.Outcome{evidence.AgreeAllow, evidence.AgreeDeny, evidence.AgreeAllow}
 		if !slices.Equal(a.outcomes, want) {
 			t.Errorf("outcomes %v, want %v", a.outcomes, want)
 		}
@@ -81,7 +81,7 @@ func TestFullQueueTakesNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApart(t)
 		released := make(chan struct{})
-		a.sides[algorithms.Candidate] = customSide(LimiterFunc(func(
+		a.sides[algorithms.Candidate] = customSide(callerFunc(func(
 			context.Context, string, algorithms.Limit, int64,
 		) (algorithms.Decision, error) {
 			<-released
@@ -108,7 +108,7 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const checks = 3 * asyncBatch
 		released := make(chan struct{})
-		hangs := LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		hangs := callerFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 			<-released
 			return algorithms.Decision{Allowed: true}, nil
 		})
@@ -125,11 +125,11 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 
 		close(released)
 		synctest.Wait()
-		counted := map[Outcome]int{}
+		counted := map[evidence.Outcome]int{}
 		for _, o := range a.outcomes {
 			counted[o]++
 		}
-		if counted[Inconclusive] != checks-1 || counted[AgreeAllow] != 1 {
+		if counted[evidence.Inconclusive] != checks-1 || counted[evidence.AgreeAllow] != 1 {
 			t.Errorf("counted %v, want %d inconclusive and one that agrees", counted, checks-1)
 		}
 	})

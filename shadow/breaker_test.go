@@ -243,7 +243,7 @@ func (s stuckLog) Handle(context.Context, slog.Record) error {
 // Requests ask the breaker of a candidate that fails, and do not wait for its log.
 func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
-	mine := LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+	mine := callerFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 		return algorithms.Decision{}, errors.New("mine is out of order")
 	})
 

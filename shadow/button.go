@@ -48,7 +48,7 @@ type button struct {
 	cfg RedButton
 	log *slog.Logger
 	// on is whether any of them presses. Every request reads it, and set alone writes it.
-	on atomic.Bool
+	on *atomic.Bool
 
 	// mu guards the pressers, and on against a second set that has read older ones. It is
 	// held while changed runs.
@@ -61,8 +61,8 @@ type button struct {
 	done sync.WaitGroup
 }
 
-func newButton(cfg RedButton, log *slog.Logger) *button {
-	return &button{cfg: cfg, log: log, stat: os.Stat, stop: make(chan struct{})}
+func newButton(cfg RedButton, on *atomic.Bool, log *slog.Logger) *button {
+	return &button{cfg: cfg, on: on, log: log, stat: os.Stat, stop: make(chan struct{})}
 }
 
 func (b *button) pressed() bool { return b.on.Load() }

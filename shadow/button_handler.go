@@ -20,7 +20,7 @@ func (h *Harness) RedButtonHandler() http.Handler { return h.buttonHandler() }
 func (p *Pair) RedButtonHandler() http.Handler { return p.buttonHandler() }
 
 func (i *instance) buttonHandler() http.Handler {
-	b, f := i.engine.button, i.fleet
+	b, f := i.fleet.button, i.fleet
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case http.MethodGet, http.MethodHead:

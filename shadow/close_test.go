@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -39,4 +41,34 @@ func mustSet(t *testing.T, text string) *policies.Set {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// A cost below 0 is no failure of a store, which some rule allows, and no refund: it is denied,
+// and no limiter is asked.
+func TestNegativeCostIsDenied(t *testing.T) {
+	limit := algorithms.Limit{Requests: 1, Window: time.Minute}
+	own := Side{Algorithm: algorithms.GCRA{}, Limit: limit}
+	custom := Side{Limiter: AllowFunc(func(string) bool { return true }), Limit: limit}
+	for _, authoritative := range []Side{own, custom} {
+		candidate := Side{Algorithm: algorithms.FixedWindow{}, Limit: limit}
+		p, err := NewPair(PairConfig{Authoritative: authoritative, Candidate: candidate, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = p.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, rule := range []string{"local", "allow", "deny"} {
+			p.migration.onFailure = rule
+			d := p.Allow(t.Context(), "k", -1)
+			if d.Allowed || d.Fallback || d.RetryAfter != algorithms.Never || d.Capacity != 1 || d.Unenforced().Status != algorithms.Absent {
+				t.Errorf("%s: a cost of -1: %+v", rule, d)
+			}
+		}
+		if d := p.Allow(t.Context(), "k", 1); !d.Allowed || !d.Unenforced().Decision.Allowed {
+			t.Errorf("the negative cost was charged: %+v", d)
+		}
+		p.Close(context.Background())
+	}
 }

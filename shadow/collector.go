@@ -14,6 +14,7 @@ import (
 // policy_metrics.go and service_metrics.go have the lists. Scrapes may run concurrently: they only read.
 type collector struct {
 	engine      *engine
+	fleet       *fleet
 	durations   *prometheus.HistogramVec
 	reloads     *reloads // nil where there is no file
 	policies    []described[reading]
@@ -42,6 +43,7 @@ type described[S any] struct {
 // one scrape do not contradict each other: there is one stage, and its percentage.
 type reading struct {
 	*migration
+	fleet      *tracked
 	totals     evidence.Totals
 	applied    stages.State
 	assessment *stages.Assessment // nil if it is old
@@ -50,7 +52,7 @@ type reading struct {
 func newCollector(i *instance, r *reloads) *collector {
 	name := i.cfg.name
 	return &collector{
-		engine: i.engine, durations: i.durations, reloads: r,
+		engine: i.engine, fleet: i.fleet, durations: i.durations, reloads: r,
 		policies:    describe(name, policyMetrics, "policy"),
 		services:    describe(name, serviceMetrics),
 		differences: differences(name),
@@ -97,8 +99,12 @@ func (c *collector) collect(out chan<- prometheus.Metric) {
 }
 
 func (c *collector) collectPolicy(m *migration, out chan<- prometheus.Metric) {
-	r := reading{migration: m, totals: m.progress.recorder.Totals(), applied: *m.progress.stage.state.Load(), assessment: m.progress.latest()}
 	policy := m.spec.Policy
+	tracked := c.fleet.Policy(policy)
+	if tracked == nil {
+		return // a reload has just dropped it
+	}
+	r := reading{migration: m, fleet: tracked, totals: m.progress.recorder.Totals(), applied: *m.progress.stage.State(), assessment: tracked.Latest()}
 	for _, f := range c.policies {
 		f.values(r, func(v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)

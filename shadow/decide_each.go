@@ -20,28 +20,16 @@ func (h *Harness) DecideEach(ctx context.Context, requests []*policies.Request, 
 	ends := make([]int, len(requests))
 	for i, r := range requests {
 		into[i] = h.check(ctx, s, now, r)
-		ends[i] = len(s.checks)
+		ends[i] = s.Len()
 	}
-	if len(s.checks) > 0 {
-		h.engine.evaluate(ctx, s)
-	}
+	h.engine.Judge(ctx, s)
 
 	all, from := unlimited(), 0
 	for i, end := range ends {
-		if end > from {
-			h.settleOne(ctx, s, span{from, end}, &into[i])
-		}
+		refused := into[i]
+		into[i].joinAll(s, from, end, &refused)
 		all.join(&into[i])
 		from = end
 	}
 	return all
-}
-
-// settleOne makes the decision of one request out of several, which has what its expressions have refused.
-func (h *Harness) settleOne(ctx context.Context, s *scratch, of span, d *Decision) {
-	refused := *d
-	h.engine.settleAll(ctx, s, of, d)
-	if !refused.Allowed {
-		d.join(&refused)
-	}
 }

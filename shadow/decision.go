@@ -26,12 +26,40 @@ type Decision struct {
 	// Enforced is the side that decided. With Fallback it is the side that stood in, or the one whose limit the rule for
 	// store failures went by.
 	Enforced algorithms.Role
-	// Unenforced is what became of the policy's other side in the request. It has a
-	// decision only if its Status is Judged. Clients must not see it.
-	Unenforced algorithms.Observation
 	// Fallback reports that the enforced side did not answer, and that the
 	// authoritative or the rule for store failures decided.
 	Fallback bool
+
+	unenforced algorithms.Observation
+}
+
+// Unenforced is what became of the policy's other side in the request. It has a decision only if its Status is
+// Judged. Clients must not see it.
+func (d *Decision) Unenforced() *algorithms.Observation { return &d.unenforced }
+
+// set makes it the answer to one check.
+func (d *Decision) set(c *algorithms.Check, a *answer) {
+	d.Decision, d.Policy = a.Decision, c.Policy
+	d.Limit, d.Window, d.Shape = a.Limit.Requests, a.Limit.Window, a.Shape
+	d.Enforced, d.Fallback = a.Enforced, a.Fallback
+	d.unenforced = *a.Other
+}
+
+// joinAll makes it the answers to the checks of one request, from the first to before the last, and a refusal of an expression.
+func (d *Decision) joinAll(s *scratch, from, to int, refused *Decision) {
+	if from == to {
+		*d = *refused
+		return
+	}
+	d.set(s.Check(from), s.Answer(from))
+	for i := from + 1; i < to; i++ {
+		var other Decision
+		other.set(s.Check(i), s.Answer(i))
+		d.join(&other)
+	}
+	if !refused.Allowed {
+		d.join(refused)
+	}
 }
 
 // MoreAfter is the wait until more quota is there, as response fields tell it: for a denial its RetryAfter, for an

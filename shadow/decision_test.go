@@ -72,3 +72,37 @@ func TestMoreAfterOfAnEmptyBucket(t *testing.T) {
 		t.Errorf("in a fallback: %s, want 1m0s", got)
 	}
 }
+
+func TestJoinedDecisions(t *testing.T) {
+	allow := func(policy string, remaining int64, delay time.Duration) Decision {
+		return Decision{Decision: algorithms.Decision{Allowed: true, Remaining: remaining, Delay: delay}, Policy: policy}
+	}
+
+	deny := func(policy string, retry time.Duration) Decision {
+		return Decision{Decision: algorithms.Decision{RetryAfter: retry}, Policy: policy}
+	}
+
+	tests := []struct {
+		name       string
+		give       []Decision
+		wantPolicy string
+		wantDelay  time.Duration
+	}{
+		{"the least remaining", []Decision{allow("a", 5, 0), allow("b", 3, 0), allow("c", 4, 0)}, "b", 0},
+		{"ties in file order", []Decision{allow("a", 3, 0), allow("b", 3, 0)}, "a", 0},
+		{"unknown is the most", []Decision{allow("a", -1, 0), allow("b", 1000, 0)}, "b", 0},
+		{"a denial counts before all", []Decision{allow("a", 0, 0), deny("b", 1), allow("c", 0, 0)}, "b", 0},
+		{"the longest wait", []Decision{deny("a", 1), deny("b", algorithms.Never), deny("c", 2)}, "b", 0},
+		{"the longest delay, whoever has it", []Decision{allow("a", 9, 7), allow("b", 3, 5)}, "b", 7},
+	}
+
+	for _, tt := range tests {
+		d := unlimited()
+		for _, other := range tt.give {
+			d.join(&other)
+		}
+		if d.Policy != tt.wantPolicy || d.Delay != tt.wantDelay {
+			t.Errorf("%s: %+v, want policy %s with delay %s", tt.name, d, tt.wantPolicy, tt.wantDelay)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func (l *losses) found(ctx context.Context) (bool, error) {
 }
 
 // lossTimeout bounds the question to one store: the next one must be asked as well.
-const lossTimeout = fleetTimeout / 8
+const lossTimeout = 250 * time.Millisecond
 
 // checkStores marks the evidence of policies of which a store has lost data. Its error is what a
 // store has refused: one that does not answer is reported where checks fail.
@@ -127,7 +127,7 @@ func (e *engine) checkStores(ctx context.Context) error {
 		}
 		for _, m := range migrations {
 			if lost && m.apartIn(s) {
-				m.progress.recorder.Mark(e.view.now())
+				m.progress.recorder.Mark(e.now())
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func TestSideOfAYoungProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		inRedis := bothIn(newRemoteStore("", algorithms.NewMemory(algorithms.MemoryConfig{}), log))[0]
-		inMemory, custom := bothIn(newMemoryStore())[0], customSide(AllowFunc(func(string) bool { return true }))
+		inMemory, custom := bothIn(newMemoryStore())[0], customSide(callerFunc(allows))
 		for _, test := range []struct {
 			sides [2]side
 			young bool

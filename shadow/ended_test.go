@@ -29,7 +29,7 @@ func TestCompletedFingerprintStaysWithTheCandidate(t *testing.T) {
 			must(t, store.Put(t.Context(), "p", next, stages.Condition{}))
 
 			n := &node{}
-			n.fleet, n.migration = idleOn(store, "a")
+			n.fleet, n.tracked = idleOn(store, "a")
 			must(t, n.fleet.poll(t.Context()))
 			if got := n.enforced(at(0)); got != want {
 				t.Errorf("e ended as %q: an instance that starts enforces the %s, want the %s", as, got, want)
@@ -57,7 +57,7 @@ func TestStoredOrderSurvivesAFailover(t *testing.T) {
 		_, err := stages.Advance(t.Context(), primary, "p", stages.Step{Stage: stages.Promoted}, stages.Order{})
 		must(t, err)
 		must(t, f.poll(t.Context()))
-		must(t, replica.Put(t.Context(), "p", *m.progress.stage.state.Load(), stages.Condition{}))
+		must(t, replica.Put(t.Context(), "p", *m.Stage.State(), stages.Condition{}))
 
 		f.button.press(true)
 		must(t, f.poll(t.Context()))

@@ -2,13 +2,14 @@ package shadow
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
-	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -19,11 +20,12 @@ type engine struct {
 	name   string   // of the service; part of each key's hash
 	stores []*store // the service's own first
 	local  *local
-	button *button
+	// overruled enforces the authoritative whatever the stage: the red button of this instance is pressed.
+	overruled atomic.Bool
 	// plan is replaced by the fleet on a reload. A request loads it once, so that it is
 	// judged by one file as a whole.
 	plan    atomic.Pointer[plan]
-	view    *fleetView
+	view    atomic.Pointer[view]
 	clock   func() time.Time // nil: each store's own
 	scratch sync.Pool
 }
@@ -63,8 +65,28 @@ type scratch struct {
 	checks      []algorithms.Check
 	evaluations []evaluation
 	observed    []observations
+	answers     []answer
 	batch       batch
 }
+
+// answer is what became of a check: the decision to obey, and where it comes from.
+type answer struct {
+	algorithms.Decision
+	Limit    *algorithms.Limit       // of the side that decided, or stood in
+	Shape    algorithms.Shape        // how that side forgets
+	Other    *algorithms.Observation // what became of the other side in the request
+	Enforced algorithms.Role
+	Fallback bool
+}
+
+// Len returns the number of checks.
+func (s *scratch) Len() int { return len(s.checks) }
+
+// Check returns a check.
+func (s *scratch) Check(i int) *algorithms.Check { return &s.checks[i] }
+
+// Answer returns the answer to a check, until the memory is given back.
+func (s *scratch) Answer(i int) *answer { return &s.answers[i] }
 
 // batch is the checks of one store, where a request has checks for several. A store is
 // asked once for all of them: each further call would cost a round trip.
@@ -74,49 +96,44 @@ type batch struct {
 	indexes  []int // of the checks in the scratch
 }
 
-// newEngine returns an engine without a plan.
-func newEngine(name string, stores []*store, b *button, view *fleetView, clock func() time.Time) *engine {
-	e := &engine{name: name, stores: stores, local: newLocal(), button: b, view: view, clock: clock}
+// view is what requests know of the fleet. It is replaced as a whole, and while the store is silent the last one stands.
+type view struct {
+	offset    time.Duration // the clock of the service's own store minus this process's; 0 before it was heard of
+	instances int64         // that share the limits, at least 1
+}
+
+// see replaces the view.
+func (e *engine) see(offset time.Duration, instances int64) { e.view.Store(&view{offset, instances}) }
+
+// now returns the time of the service's own store as far as is known.
+func (e *engine) now() time.Time { return time.Now().Add(e.view.Load().offset) }
+
+// engineConfig is what an engine needs.
+type engineConfig struct {
+	name   string                           // of the service
+	redis  redis.UniversalClient            // nil: memory
+	stores map[string]redis.UniversalClient // besides the service's own; the names are not ""
+	secret []byte                           // of keys in Redis; nil: they are stored as they are
+	clock  func() time.Time                 // nil: each store's own
+	log    *slog.Logger
+}
+
+// newEngine returns an engine without a plan. It asks no Redis.
+func newEngine(cfg engineConfig) (*engine, error) {
+	stores, err := newStores(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newEngineOn(cfg.name, stores, cfg.clock), nil
+}
+
+// newEngineOn returns an engine on stores, of which the first is the service's own.
+func newEngineOn(name string, stores []*store, clock func() time.Time) *engine {
+	e := &engine{name: name, stores: stores, local: newLocal(), clock: clock}
+	e.view.Store(&view{instances: 1})
+	e.plan.Store(&plan{})
 	e.scratch.New = func() any { return new(scratch) }
 	return e
-}
-
-// store returns a store by its name in the policy file, nil if there is none.
-func (e *engine) store(name string) *store {
-	for _, s := range e.stores {
-		if s.name == name && s.sync == nil {
-			return s
-		}
-	}
-	return nil
-}
-
-// synchronizedStore returns the store in memory that is exchanged with the Redis of that name, nil if there is none.
-func (e *engine) synchronizedStore(name string) *store {
-	for _, s := range e.stores {
-		if s.name == name && s.sync != nil {
-			return s
-		}
-	}
-	return nil
-}
-
-// candidateStore is the name of the store that addStoreFor makes.
-const candidateStore = "candidate"
-
-// addStoreFor returns the store of a Pair's side, and adds it where the side has one of its own: a candidate with
-// an algorithm of the user's gets it, before the first request: a step that is slow would hold up the
-// authoritative, whose keys share its locks. Sides in two stores are judged one behind the
-// other, and at the same instant all the same.
-func (e *engine) addStoreFor(role algorithms.Role, a algorithms.Algorithm) *store {
-	if role != algorithms.Candidate || lua.HasScript(a) {
-		return e.stores[0]
-	}
-
-	own := newMemoryStore()
-	own.name = candidateStore
-	e.stores = append(e.stores, own)
-	return own
 }
 
 // take returns memory for one decision. give must follow.
@@ -139,6 +156,7 @@ func (e *engine) give(s *scratch) {
 	s.checks = s.checks[:0]
 	s.evaluations = s.evaluations[:0]
 	s.observed = s.observed[:0]
+	s.answers = s.answers[:0]
 
 	// A panic may have left a batch filled, and the next request would judge its checks.
 	s.batch.empty()
@@ -162,11 +180,12 @@ func (s *scratch) next() *algorithms.Check {
 func (s *scratch) begin() *evaluation {
 	n := len(s.checks)
 	s.checks = s.checks[:n+1]
-	if n >= cap(s.evaluations) || n >= cap(s.observed) {
+	if n >= cap(s.evaluations) || n >= cap(s.observed) || n >= cap(s.answers) {
 		s.evaluations = append(s.evaluations, evaluation{})
 		s.observed = append(s.observed, observations{})
+		s.answers = append(s.answers, answer{})
 	}
-	s.evaluations, s.observed = s.evaluations[:n+1], s.observed[:n+1]
+	s.evaluations, s.observed, s.answers = s.evaluations[:n+1], s.observed[:n+1], s.answers[:n+1]
 	return &s.evaluations[n]
 }
 
@@ -181,7 +200,7 @@ func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
 
 	// The red button overrules every stage without asking the fleet.
 	c.Enforced = algorithms.Authoritative
-	if !e.button.pressed() {
+	if !e.overruled.Load() {
 		c.Enforced = m.enforced(ev.position())
 	}
 	if e.clock != nil {
@@ -205,26 +224,14 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return whole, func() {}
 }
 
-// judge judges the checks by both sides and writes the enforced answer into an empty decision. There must be at
-// least one check.
-func (e *engine) judge(ctx context.Context, s *scratch, decision *Decision) {
+// Judge judges the checks by both sides, and makes their answers.
+func (e *engine) Judge(ctx context.Context, s *scratch) {
+	if len(s.checks) == 0 {
+		return
+	}
 	e.evaluate(ctx, s)
-	e.settleAll(ctx, s, span{0, len(s.checks)}, decision)
-}
-
-// span are the checks of one request: from the first to before the last.
-type span struct{ from, to int }
-
-// settleAll finishes the checks of one request, of which there must be at least one, and writes the enforced answer
-// into a decision: all fields of it, so that it may be one of another request.
-func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *Decision) {
-	// A Decision is expensive to copy, and most requests have one check.
-	first := of.from
-	e.settle(ctx, &s.checks[first], &s.evaluations[first], &s.observed[first], decision)
-	for i := first + 1; i < of.to; i++ {
-		var d Decision
-		e.settle(ctx, &s.checks[i], &s.evaluations[i], &s.observed[i], &d)
-		decision.join(&d)
+	for i := range s.checks {
+		e.settle(ctx, &s.checks[i], &s.evaluations[i], &s.observed[i], &s.answers[i])
 	}
 }
 

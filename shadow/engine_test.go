@@ -17,7 +17,7 @@ func (panicking) Evaluate(context.Context, []algorithms.Check, [][2]algorithms.O
 // A request that panics leaves the next one none of its checks.
 func TestPanicLeavesNoCheck(t *testing.T) {
 	st := &store{pair: panicking{}}
-	e := newEngine("test", []*store{st}, nil, nil, nil)
+	e := newEngineOn("test", []*store{st}, nil)
 	s := e.take()
 	s.checks = append(s.checks, algorithms.Check{Key: "k"})
 	s.evaluations = append(s.evaluations, evaluation{primaryStore: st})

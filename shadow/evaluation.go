@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -55,7 +56,7 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 // firstMatters reports whether it decides anything in the stage that a key is pinned, or soon: before a canary the
 // expression is evaluated so that one that fails is seen.
 func (m *migration) firstMatters() bool {
-	switch m.progress.stage.state.Load().Stage {
+	switch m.progress.stage.State().Stage {
 	case stages.Promoted, stages.Completed, stages.RolledBack:
 		return false
 	}
@@ -92,7 +93,7 @@ func (ev *evaluation) assign(c *algorithms.Check) {
 	other := c.Enforced.Other()
 	othersStore := ev.sides[other].store
 	ev.primaryStore = ev.sides[c.Enforced].store
-	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.state.Load().Of(ev.spec.Fingerprint) == stages.Completed
+	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.State().Of(ev.spec.Fingerprint) == stages.Completed
 
 	switch {
 	case ev.completed || !ev.hasCandidate():
@@ -164,4 +165,27 @@ func (ev *evaluation) record(c *algorithms.Check, at time.Time, o *observations)
 	if ev.observer != nil {
 		ev.notify(c, at, o, outcome)
 	}
+}
+
+// compared is one check and what became of its sides, for an observer. Its key may be part of a request's buffer.
+type compared struct {
+	Policy, Key string
+	Cost        int64
+	At          time.Time // by the clock that evidence is read by
+	Enforced    algorithms.Role
+	Outcome     evidence.Outcome
+	Observed    [2]algorithms.Observation
+}
+
+// notify calls the observer. Its panic must not reach the request.
+func (ev *evaluation) notify(c *algorithms.Check, at time.Time, o *observations, outcome evidence.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			ev.progress.warnLimited(&ev.progress.counts.warned.observerFailed,
+				"shadowlimit: the observer panics; comparisons are counted all the same",
+				"policy", c.Policy, "panic", fmt.Sprint(p))
+		}
+	}()
+
+	ev.observer(&compared{Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: at, Enforced: c.Enforced, Outcome: outcome, Observed: *o})
 }

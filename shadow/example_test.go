@@ -39,7 +39,7 @@ policies:
 	// Two at once are too many for the candidate, and the authoritative decides.
 	for range 2 {
 		d := harness.Decide(context.Background(), &policies.Request{User: "alice"})
-		fmt.Println(d.Policy, d.Enforced, d.Allowed, d.Unenforced.Decision.Allowed)
+		fmt.Println(d.Policy, d.Enforced, d.Allowed, d.Unenforced().Decision.Allowed)
 	}
 	// Output:
 	// orders authoritative true true

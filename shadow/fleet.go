@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // How often an instance asks for states and writes its evidence.
@@ -23,7 +21,7 @@ const (
 	// instance with the next heartbeat.
 	pollEvery = time.Second
 	// A process that is killed loses the evidence of about this time where the candidate is
-	// enforced, and of three times as much in shadow: see migration.due.
+	// enforced, and of three times as much in shadow: see tracked.due.
 	flushEvery = 5 * time.Second
 	// fleetTimeout bounds each exchange with the fleet's store. No request waits for one.
 	fleetTimeout = 2 * time.Second
@@ -40,10 +38,16 @@ type fleet struct {
 	leader     *stages.Leader
 	started    time.Time
 
+	plan    atomic.Pointer[fleetPlan] // in use; replan replaces it
+	offset  atomic.Int64              // the store's clock minus this process's, ns; 0 before the first poll. While the store is silent, the last value stands
+	live    atomic.Int64              // instances when last asked, at least 1
+	counted atomic.Bool               // live was asked since the start
+	leads   atomic.Bool               // this instance has the lease
+
 	orders  orders                // of the red button
 	service service               // what this instance serves
-	read    moment                // when published assessments were
-	heard   moment                // when the store last answered a heartbeat
+	read    clock.Moment          // when published assessments were
+	heard   clock.Moment          // when the store last answered a heartbeat
 	trouble atomic.Pointer[error] // of the last heartbeat; nil after one that was done
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
@@ -59,7 +63,7 @@ type fleet struct {
 	// said is what this instance has said of itself, apart from times; sent when that was. Both are guarded by
 	// polling.
 	said stages.Instance
-	sent moment
+	sent clock.Moment
 
 	replanned chan struct{} // has one place; a value makes the next poll immediate
 	applied   chan struct{} // has one place; a value lets keepLoop look at the stages
@@ -86,35 +90,13 @@ type fleetConfig struct {
 	// ownAway reports whether the service's own store answers nothing: its breaker is open, of a cluster each.
 	ownAway func() bool
 
-	plan   *atomic.Pointer[plan] // in use; replan replaces it
-	view   *fleetView            // what requests see of the fleet
-	alone  bool                  // there is no other instance: the store is in this process
+	// seen tells requests of the fleet: the store's clock minus this process's, and the live instances.
+	seen   func(offset time.Duration, instances int64)
 	button *button
 	signal func() float64 // of the service; nil for none
 	// checkStores marks the evidence of policies whose store has lost data.
 	checkStores func(context.Context) error
 }
-
-// fleetView is what requests need to know of the fleet. The fleet writes it, and requests
-// read it without waiting. While the store is silent, the last values stand.
-type fleetView struct {
-	offset  atomic.Int64 // the store's clock minus this process's, ns; 0 before the first poll
-	live    atomic.Int64 // instances when last asked, at least 1
-	counted atomic.Bool  // live was asked since the start
-	leads   atomic.Bool  // this instance has the lease
-}
-
-func newFleetView() *fleetView {
-	v := &fleetView{}
-	v.live.Store(1)
-	return v
-}
-
-// instances returns how many instances share the limits, as far as is known.
-func (v *fleetView) instances() int64 { return v.live.Load() }
-
-// now returns the store's time as far as is known.
-func (v *fleetView) now() time.Time { return time.Now().Add(time.Duration(v.offset.Load())) }
 
 // task is repeated work with the store. Its failure is logged once, until it works again.
 // It belongs to one loop, which alone reads and writes failing.
@@ -138,6 +120,8 @@ func newFleet(cfg fleetConfig) *fleet {
 		return status.DetailsOf(ctx, cfg.ledger, a)
 	})
 	f.lastStages = sync.OnceValue(f.readStages)
+	f.live.Store(1)
+	f.plan.Store(&fleetPlan{})
 	return f
 }
 
@@ -169,16 +153,24 @@ func (f *fleet) start(until context.Context) {
 	}
 }
 
-// migrations returns the migrations with a candidate. The others have no stage, no evidence
-// and no place in the store: they are plain limiters.
-func (f *fleet) migrations() (list []*migration) {
-	for _, m := range f.plan.Load().migrations {
-		if m.hasCandidate() {
-			list = append(list, m)
+// compared returns the policies with a candidate.
+func (f *fleet) compared() (list []*tracked) {
+	for _, p := range f.plan.Load().policies {
+		if p.Compared {
+			list = append(list, p)
 		}
 	}
 	return list
 }
+
+// Policy returns a policy in use, nil if there is none of that name.
+func (f *fleet) Policy(name string) *tracked { return f.plan.Load().named(name) }
+
+// Leads reports whether this instance has the lease.
+func (f *fleet) Leads() bool { return f.leads.Load() }
+
+// now returns the store's time as far as is known.
+func (f *fleet) now() time.Time { return time.Now().Add(time.Duration(f.offset.Load())) }
 
 // pollLoop polls until ctx is over. It closes first after the first poll.
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
@@ -198,7 +190,7 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 		case <-ctx.Done():
 		case <-changed:
 		case <-f.replanned:
-		case <-time.After(jittered(pollEvery)):
+		case <-time.After(clock.Jittered(pollEvery)):
 		}
 	}
 
@@ -210,14 +202,7 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 // warnOfStart says what a start without the store means for limits in the process. One that has
 // heard of the fleet before divides limits by the last number of instances.
 func (f *fleet) warnOfStart() {
-	divides := func(m *migration) bool {
-		of := algorithms.Authoritative
-		if m.spec.FirstLimit {
-			of = algorithms.Candidate
-		}
-		return m.onFailure == policies.FailLocal && m.sides[of].remote()
-	}
-	if slices.ContainsFunc(f.plan.Load().migrations, divides) {
+	if slices.ContainsFunc(f.plan.Load().policies, func(p *tracked) bool { return p.Divided }) {
 		f.log.Warn("shadowlimit: the store did not answer at the start, so this instance knows of no other and takes whole limits: " +
 			"until the store answers, n instances that start so allow n times a limit")
 	}
@@ -231,18 +216,12 @@ func (f *fleet) writeLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(jittered(flushEvery)):
+		case <-time.After(clock.Jittered(flushEvery)):
 		}
 
 		f.run(ctx, &stores)
 		f.run(ctx, &flush)
 	}
-}
-
-// jittered spreads the work of instances that were started together, by a fifth to each
-// side: otherwise a deployment would load the store in bursts for its whole life.
-func jittered(d time.Duration) time.Duration {
-	return d - d/5 + rand.N(2*d/5)
 }
 
 // run does a task within its time.
@@ -266,9 +245,9 @@ func (f *fleet) run(ctx context.Context, t *task) {
 // evidence, and those after it are what the others have decided meanwhile. The second heartbeat
 // says which records are written.
 func (f *fleet) sync(ctx context.Context) error {
-	f.sent.clear()
+	f.sent.Clear()
 	failed := []error{f.poll(ctx), f.flushAll(ctx)}
-	f.sent.clear()
+	f.sent.Clear()
 	return errors.Join(append(failed, f.poll(ctx), f.leadNow(ctx))...)
 }
 
@@ -281,7 +260,7 @@ func (f *fleet) close(ctx context.Context) error {
 		return nil
 	}
 	f.stop()
-	within(ctx, fleetTimeout, f.done.Wait)
+	clock.Within(ctx, fleetTimeout, f.done.Wait)
 
 	// The last records get their time even if ctx is over. They are the evidence since the last write,
 	// and an instance that does not leave counts as silent for the others.
@@ -289,7 +268,7 @@ func (f *fleet) close(ctx context.Context) error {
 	defer cancel()
 	var err error
 	leave := func() { err = errors.Join(f.flushAll(last), f.leader.Leave(last)) }
-	if !within(last, fleetTimeout, leave) {
+	if !clock.Within(last, fleetTimeout, leave) {
 		// err is not read: leave may still write it.
 		return errStore
 	}

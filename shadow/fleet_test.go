@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,78 +30,38 @@ func (c *cuttable) Heartbeat(ctx context.Context, h stages.Heartbeat) (stages.He
 }
 
 // instanceOn starts one instance of a policy named p.
-func instanceOn(store stages.Store, id string) (*fleet, *migration) {
+func instanceOn(store stages.Store, id string) (*fleet, *tracked) {
 	f, m := idleOn(store, id)
 	f.start(context.Background())
 	return f, m
 }
 
 // idleOn makes one that does nothing by itself.
-func idleOn(store stages.Store, id string) (*fleet, *migration) {
+func idleOn(store stages.Store, id string) (*fleet, *tracked) {
 	log := slog.New(slog.DiscardHandler)
-	spec := stages.Spec{Policy: "p", Fingerprint: "e", Config: stages.Config{}.WithDefaults()}
-	m := newMigration(spec, bothIn(newMemoryStore()), options{log: log})
-
-	var inUse atomic.Pointer[plan]
-	inUse.Store(&plan{migrations: []*migration{m}})
-	return newFleet(fleetConfig{
+	p := trackedOf("p", "e")
+	button := newButton(RedButton{}, new(atomic.Bool), log)
+	f := newFleet(fleetConfig{
 		failing: func() []string { return nil }, ownAway: func() bool { return false },
-		id: id, log: log, store: store, ledger: evidence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
-		button:      newButton(RedButton{}, log),
+		id: id, log: log, store: store, ledger: evidence.NewMemoryLedger(),
+		seen: func(time.Duration, int64) {}, button: button,
 		checkStores: func(context.Context) error { return nil },
-	}), m
-}
-
-// bothIn are two sides that one store judges together.
-func bothIn(st *store) [2]side {
-	return [2]side{
-		algorithmSide(algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}}, st),
-		algorithmSide(algorithms.Side{Algorithm: algorithms.GCRA{}}, st),
-	}
-}
-
-// A policy without a candidate enforces the authoritative, also where its state names a
-// completed candidate of another fingerprint.
-func TestMissingCandidateIsNotEnforced(t *testing.T) {
-	_, m := idleOn(stages.NewMemoryStore(), "a")
-	m.progress.stage.state.Store(&stages.State{
-		Stage: stages.Completed, Fingerprint: "another", Past: []stages.Past{{Fingerprint: "e", Stage: stages.Completed}},
 	})
-	if got := m.enforced(at(0)); got != algorithms.Candidate {
-		t.Fatalf("with a candidate: %s is enforced, want the completed candidate", got)
-	}
+	f.Replan(&fleetPlan{policies: []*tracked{p}}, func() {})
+	return f, p
+}
 
-	m.sides[algorithms.Candidate] = side{}
-	if got := m.enforced(at(0)); got != algorithms.Authoritative {
-		t.Errorf("without a candidate: %s is enforced", got)
+// trackedOf is a policy of a fingerprint that no request has reached.
+func trackedOf(policy, fingerprint string) *tracked {
+	return &tracked{
+		Spec:     stages.Spec{Policy: policy, Fingerprint: fingerprint, Config: stages.Config{}.WithDefaults()},
+		Compared: true, Stage: stages.NewCurrent(), Recorder: evidence.NewRecorder(nil), FellBack: func() bool { return false },
 	}
 }
 
-// What the status page says of an instance is what the instance enforces.
-func TestEnforcementIsWhatIsEnforced(t *testing.T) {
-	for _, stage := range stages.Stages {
-		for _, stored := range []string{"", "e", "another"} {
-			for _, heard := range []bool{true, false} {
-				for _, completed := range []bool{false, true} {
-					_, m := idleOn(stages.NewMemoryStore(), "a")
-					s := stages.State{Stage: stage, Percent: 100, Fingerprint: stored}
-					if completed && stored == "another" {
-						s.Past = []stages.Past{{Fingerprint: "e", Stage: stages.Completed}}
-					}
-					m.progress.stage.state.Store(&s)
-					if heard {
-						m.progress.stage.heard.note()
-					}
-
-					e := m.enforcement(s, circumstances{})
-					side, _, _ := strings.Cut(e.Enforced, " ")
-					if got := m.enforced(at(0)).String(); got != side {
-						t.Errorf("%s of %q, completed %t: enforces the %s and says %+v", stage, stored, completed, got, e)
-					}
-				}
-			}
-		}
-	}
+// enforced returns the side that requests of a key get.
+func (p *tracked) enforced(at evidence.Position) algorithms.Role {
+	return p.Stage.Enforced(p.Spec.Fingerprint, at)
 }
 
 func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
@@ -190,42 +149,24 @@ func TestInstancesStartWithoutTheirStore(t *testing.T) {
 
 		store.cut.Store(false)
 		time.Sleep(3 * time.Second)
-		if s := m.progress.stage.state.Load(); s.Fingerprint != "e" || s.Stage != stages.Shadow {
+		if s := m.Stage.State(); s.Fingerprint != "e" || s.Stage != stages.Shadow {
 			t.Errorf("once the store answers the state is %+v", s)
 		}
 	})
 }
 
-func TestJoinedDecisions(t *testing.T) {
-	allow := func(policy string, remaining int64, delay time.Duration) Decision {
-		return Decision{Decision: algorithms.Decision{Allowed: true, Remaining: remaining, Delay: delay}, Policy: policy}
-	}
-
-	deny := func(policy string, retry time.Duration) Decision {
-		return Decision{Decision: algorithms.Decision{RetryAfter: retry}, Policy: policy}
-	}
-
-	tests := []struct {
-		name       string
-		give       []Decision
-		wantPolicy string
-		wantDelay  time.Duration
-	}{
-		{"the least remaining", []Decision{allow("a", 5, 0), allow("b", 3, 0), allow("c", 4, 0)}, "b", 0},
-		{"ties in file order", []Decision{allow("a", 3, 0), allow("b", 3, 0)}, "a", 0},
-		{"unknown is the most", []Decision{allow("a", -1, 0), allow("b", 1000, 0)}, "b", 0},
-		{"a denial counts before all", []Decision{allow("a", 0, 0), deny("b", 1), allow("c", 0, 0)}, "b", 0},
-		{"the longest wait", []Decision{deny("a", 1), deny("b", algorithms.Never), deny("c", 2)}, "b", 0},
-		{"the longest delay, whoever has it", []Decision{allow("a", 9, 7), allow("b", 3, 5)}, "b", 7},
-	}
-
-	for _, tt := range tests {
-		d := unlimited()
-		for _, other := range tt.give {
-			d.join(&other)
+// An instance that started without its store has never seen a verdict. That it shows no alarm must not look like calm.
+func TestMetricsOfTheFleetNeedAVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := trackedOf("p", "e")
+		p.memory = &memory{started: time.Now()}
+		if p.Latest() != noAssessment {
+			t.Error("an instance that has just started leaves the fleet's metrics out")
 		}
-		if d.Policy != tt.wantPolicy || d.Delay != tt.wantDelay {
-			t.Errorf("%s: %+v, want policy %s with delay %s", tt.name, d, tt.wantPolicy, tt.wantDelay)
+
+		time.Sleep(oldAfter)
+		if p.Latest() != nil {
+			t.Error("after a minute without a verdict the fleet's metrics are still there")
 		}
-	}
+	})
 }

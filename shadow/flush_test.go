@@ -13,6 +13,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
+// first is the version of a first state.
+var first = stages.Version{Term: 1, Seq: 1}
+
 // How often evidence is written: each time where the candidate is enforced, each third time where something was counted, and
 // each twelfth time else. What is counted after a long silence is written at once.
 func TestHowOftenEvidenceIsWritten(t *testing.T) {
@@ -30,7 +33,7 @@ func TestHowOftenEvidenceIsWritten(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, m := idleOn(stages.NewMemoryStore(), "a")
-			m.progress.stage.state.Store(&stages.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
+			m.Stage.Apply(stages.State{Version: first, Stage: tt.stage, Fingerprint: m.Spec.Fingerprint})
 			var written []int
 			for round := 1; round <= 13; round++ {
 				time.Sleep(flushEvery)
@@ -38,7 +41,7 @@ func TestHowOftenEvidenceIsWritten(t *testing.T) {
 					asked(m)
 				}
 				must(t, f.flush(t.Context()))
-				if m.progress.written.round == round {
+				if m.written.round == round {
 					written = append(written, round)
 				}
 			}
@@ -71,26 +74,26 @@ func TestHowOftenKeysAreWritten(t *testing.T) {
 		name  string
 		stage stages.Stage
 		round int // of the event
-		event func(*migration)
+		event func(*tracked)
 		want  []int
 	}{
 		{"nothing happens", stages.Shadow, 0, nil, []int{1, 61}},
-		{"a first difference", stages.Shadow, 20, func(m *migration) { newlyDenied(m, 1) }, []int{1, 22}},
-		{"a second one soon after", stages.Shadow, 4, func(m *migration) { newlyDenied(m, 1); newlyDenied(m, 2) }, []int{1, 13}},
-		{"many keys", stages.Shadow, 20, func(m *migration) {
+		{"a first difference", stages.Shadow, 20, func(m *tracked) { newlyDenied(m, 1) }, []int{1, 22}},
+		{"a second one soon after", stages.Shadow, 4, func(m *tracked) { newlyDenied(m, 1); newlyDenied(m, 2) }, []int{1, 13}},
+		{"many keys", stages.Shadow, 20, func(m *tracked) {
 			for n := range uint64(3000) {
 				newlyDenied(m, n)
 			}
 		}, []int{1, 22, 34}},
 		{"the candidate is enforced", stages.Promoted, 0, nil, []int{1, 12, 23, 34, 45, 56}},
-		{"a rollback", stages.Promoted, 20, func(m *migration) {
+		{"a rollback", stages.Promoted, 20, func(m *tracked) {
 			newlyDenied(m, 1)
-			m.progress.stage.state.Store(&stages.State{Stage: stages.RolledBack, Fingerprint: m.spec.Fingerprint})
+			m.Stage.Apply(stages.State{Version: stages.Version{Term: 2, Seq: 1}, Stage: stages.RolledBack, Fingerprint: m.Spec.Fingerprint})
 		}, []int{1, 12, 20}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, m := idleOn(stages.NewMemoryStore(), "a")
-			m.progress.stage.state.Store(&stages.State{Stage: tt.stage, Fingerprint: m.spec.Fingerprint})
+			m.Stage.Apply(stages.State{Version: first, Stage: tt.stage, Fingerprint: m.Spec.Fingerprint})
 			ledger := &keysWritten{Ledger: f.ledger, f: f}
 			f.ledger = ledger
 			for round := 1; round <= 61; round++ {
@@ -129,15 +132,14 @@ func (l *hangingLedger) Add(ctx context.Context, id evidence.ID, b *evidence.Bat
 // Evidence that cannot be written takes no time of the evidence that can.
 func TestEvidenceIsWrittenBesideWritesThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, m := idleOn(stages.NewMemoryStore(), "a")
-		var list []*migration
+		f, _ := idleOn(stages.NewMemoryStore(), "a")
+		var list []*tracked
 		for n := range 20 {
-			spec := m.spec
-			spec.Policy = fmt.Sprint("p", n)
-			list = append(list, newMigration(spec, m.sides, options{log: f.log}))
-			list[n].progress.stage.state.Store(&stages.State{Stage: stages.Promoted, Fingerprint: spec.Fingerprint})
+			p := trackedOf(fmt.Sprint("p", n), "e")
+			p.Stage.Apply(stages.State{Version: first, Stage: stages.Promoted, Fingerprint: "e"})
+			list = append(list, p)
 		}
-		f.plan.Store(&plan{migrations: list})
+		f.Replan(&fleetPlan{policies: list}, func() {})
 		f.ledger = &hangingLedger{f.ledger, "p9"}
 
 		missed := 0
@@ -146,7 +148,7 @@ func TestEvidenceIsWrittenBesideWritesThatHang(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), fleetTimeout)
 			_ = f.flush(ctx) // most of it fails
 			cancel()
-			if round > 20 && list[9].progress.written.round != round {
+			if round > 20 && list[9].written.round != round {
 				missed++
 			}
 		}

@@ -15,26 +15,25 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-// asked lets a migration's recorder count a request, as a decided one does.
-func asked(m *migration) {
+// asked lets a policy's recorder count a request, as a decided one does.
+func asked(m *tracked) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	m.progress.recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &evidence.Setting{Cost: 1})
+	m.Recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &evidence.Setting{Cost: 1})
 }
 
 // newlyDenied lets a recorder count a request that the enforced candidate denies, and the authoritative allows.
-func newlyDenied(m *migration, hash uint64) {
+func newlyDenied(m *tracked, hash uint64) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	setting := &evidence.Setting{Cost: 1, Enforced: algorithms.Candidate}
-	m.progress.recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {}}, setting)
+	m.Recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {}}, setting)
 }
 
 // running starts an instance of a fingerprint, with a log.
-func running(store stages.Store, id, fingerprint string) (*fleet, *migration, *bytes.Buffer) {
+func running(store stages.Store, id, fingerprint string) (*fleet, *tracked, *bytes.Buffer) {
 	f, m := idleOn(store, id)
 	var log bytes.Buffer
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
-	m.progress.log = f.log
-	m.spec.Fingerprint = fingerprint
+	m.Spec.Fingerprint = fingerprint
 	f.start(context.Background())
 	return f, m, &log
 }
@@ -63,22 +62,22 @@ func TestFleetFollowsTheInstancesThatServe(t *testing.T) {
 		must(t, err)
 
 		var next []*fleet
-		var migrations []*migration
+		var policies []*tracked
 		var logs []*bytes.Buffer
 		for n := range 2 {
 			f, m, log := running(store, fmt.Sprint("next ", n), "f")
-			next, migrations, logs = append(next, f), append(migrations, m), append(logs, log)
+			next, policies, logs = append(next, f), append(policies, m), append(logs, log)
 		}
 		time.Sleep(2 * time.Minute)
 		expect("no request yet", "promoted", "e")
-		if n := strings.Count(logs[0].String(), "has another policy file"); n != 1 || !migrations[0].differs() {
-			t.Errorf("%d lines, differs %t:\n%s", n, migrations[0].differs(), logs[0])
+		if n := strings.Count(logs[0].String(), "has another policy file"); n != 1 || !policies[0].Differs() {
+			t.Errorf("%d lines, differs %t:\n%s", n, policies[0].Differs(), logs[0])
 		}
-		if got := migrations[0].enforced(at(0)); got != algorithms.Authoritative {
+		if got := policies[0].enforced(at(0)); got != algorithms.Authoritative {
 			t.Errorf("an instance of another fingerprint enforces the %s", got)
 		}
 
-		for _, m := range migrations {
+		for _, m := range policies {
 			asked(m)
 		}
 		time.Sleep(2 * time.Minute)
@@ -104,19 +103,19 @@ func TestReloadOfASingleInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := stages.NewMemoryStore()
 		n := &node{}
-		n.fleet, n.migration = instanceOn(store, "a")
+		n.fleet, n.tracked = instanceOn(store, "a")
 		defer n.fleet.close(context.Background())
-		asked(n.migration)
+		asked(n.tracked)
 		time.Sleep(2 * time.Second)
 
 		n.use("f", 0)
 		time.Sleep(40 * time.Second)
-		if s := n.progress.stage.state.Load(); s.Fingerprint != "f" || s.Of("e") != stages.Shadow {
+		if s := n.Stage.State(); s.Fingerprint != "f" || s.Of("e") != stages.Shadow {
 			t.Errorf("after the reload: %s of %s", s, s.Fingerprint)
 		}
 		n.use("f", 3)
 		time.Sleep(10 * time.Second)
-		if s := n.progress.stage.state.Load(); s.Generation != 3 {
+		if s := n.Stage.State(); s.Generation != 3 {
 			t.Errorf("generation %d, want 3", s.Generation)
 		}
 	})
@@ -132,10 +131,10 @@ func TestAnotherInstanceLeads(t *testing.T) {
 			b, m := instanceOn(store, "b")
 			defer b.close(context.Background())
 			time.Sleep(40 * time.Second)
-			if !a.view.leads.Load() || b.view.leads.Load() {
-				t.Fatalf("a leads: %t, b leads: %t", a.view.leads.Load(), b.view.leads.Load())
+			if !a.Leads() || b.Leads() {
+				t.Fatalf("a leads: %t, b leads: %t", a.Leads(), b.Leads())
 			}
-			if at := m.progress.assessment.Load(); at == nil || at.Leader != "a" || time.Since(at.at) > 2*stages.EvaluateEvery {
+			if at := m.assessment.Load(); at == nil || at.Leader != "a" || time.Since(at.at) > 2*stages.EvaluateEvery {
 				t.Errorf("b has %+v, want what a has published", at)
 			}
 
@@ -148,8 +147,8 @@ func TestAnotherInstanceLeads(t *testing.T) {
 			}
 			gone := time.Now()
 			time.Sleep(within)
-			if at := m.progress.assessment.Load(); !b.view.leads.Load() || at.Leader != "" || at.at.Before(gone) {
-				t.Errorf("killed %t: %s later b leads: %t, and has what is %s old", killed, within, b.view.leads.Load(), time.Since(at.at))
+			if at := m.assessment.Load(); !b.Leads() || at.Leader != "" || at.at.Before(gone) {
+				t.Errorf("killed %t: %s later b leads: %t, and has what is %s old", killed, within, b.Leads(), time.Since(at.at))
 			}
 		})
 	}
@@ -165,7 +164,7 @@ func TestPolicyOfAnotherFingerprintIsAnnouncedAgain(t *testing.T) {
 		must(t, f.poll(t.Context()))
 		must(t, f.leadNow(t.Context()))
 		must(t, f.leadNow(t.Context()))
-		if m.progress.assessment.Load() == nil {
+		if m.assessment.Load() == nil {
 			t.Error("the policy was not evaluated")
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,7 @@ import (
 func TestButtonOnADiskThatHangs(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
-	b := newButton(RedButton{File: filepath.Join(t.TempDir(), "pressed"), Signal: syscall.SIGUSR2}, slog.New(slog.DiscardHandler))
+	b := newButton(RedButton{File: filepath.Join(t.TempDir(), "pressed"), Signal: syscall.SIGUSR2}, new(atomic.Bool), slog.New(slog.DiscardHandler))
 	b.stat = func(string) (os.FileInfo, error) { <-hang; return nil, os.ErrNotExist }
 	pressed := make(chan bool, 1)
 	b.start(nil, func(on bool) { pressed <- on })

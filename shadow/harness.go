@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -175,7 +175,7 @@ func (h *Harness) Close(ctx context.Context) error {
 		h.reloading.Lock() // waits for a Reload under way; no other can follow
 		defer h.reloading.Unlock()
 	}()
-	within(ctx, fleetTimeout, func() { <-ended })
+	clock.Within(ctx, fleetTimeout, func() { <-ended })
 
 	err := h.close(ctx)
 	select {
@@ -198,7 +198,7 @@ func (h *Harness) Stages() Stages { return h.stages() }
 // fleet's stage, and without asking Redis. Both sides are still judged. It works beside
 // the button's file, signal and handler: any of them is enough. As each press it orders a
 // rollback; see RedButton.
-func (h *Harness) EnforceAuthoritative(on bool) { h.engine.button.press(on) }
+func (h *Harness) EnforceAuthoritative(on bool) { h.fleet.button.press(on) }
 
 // StatusPage returns a page with the state of every policy, to be served beside metrics;
 // see [Pair.StatusPage].
@@ -245,7 +245,7 @@ func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
 		drafts[i] = d
 	}
 
-	if err := h.checkRules(drafts); err != nil {
+	if err := h.checkRules(set); err != nil {
 		return nil, err
 	}
 
@@ -268,71 +268,13 @@ func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 		if configured == nil {
 			continue
 		}
-		s, err := h.resolve(configured)
+		s, err := sideOf(h.engine, configured, h.cfg.Limiters)
 		if err != nil {
 			return draft{}, err
 		}
 		d.sides[role] = s
 	}
 	return d, nil
-}
-
-// resolve finds the limiter or the store that a side of the file names.
-func (h *Harness) resolve(configured *policies.Side) (side, error) {
-	if configured.None() {
-		return noSide(), nil
-	}
-	if configured.Custom() {
-		l := h.cfg.Limiters[configured.Limiter]
-		if l == nil {
-			return side{}, fmt.Errorf("no limiter %q: a Go program gives it in Config.Limiters; shadowlimit serve and shadowlimit-envoy have none",
-				configured.Limiter)
-		}
-		s := customSide(l)
-		s.each = configured.PerProcess
-		return s, nil
-	}
-
-	if configured.Sync > 0 {
-		return h.resolveSynchronized(configured)
-	}
-	st := h.engine.store(configured.Store)
-	if st == nil {
-		return side{}, errNoStore(configured.Store)
-	}
-	if st.remote() && !lua.HasScript(configured.Algorithm) {
-		return side{}, errNoScript(configured.Algorithm)
-	}
-	s := algorithmSide(configured.Bare(), st)
-	s.window = configured.Usual().Window
-	s.adaptation = adaptationOf(configured)
-	return s, nil
-}
-
-// errNoStore is the error of a side in a store that the service does not have.
-func errNoStore(name string) error {
-	return fmt.Errorf("no store %q: a Go program gives it in Config.Stores; shadowlimit serve and shadowlimit-envoy have --redis alone", name)
-}
-
-// resolveSynchronized finds the store of a side that is decided in the process.
-func (h *Harness) resolveSynchronized(configured *policies.Side) (side, error) {
-	st := h.engine.synchronizedStore(configured.Store)
-	strict := h.engine.store(configured.Store)
-	switch {
-	case st != nil:
-	case strict == nil:
-		return side{}, errNoStore(configured.Store)
-	case !strict.remote():
-		return side{}, errors.New("a synchronized side needs a Redis: give it by Config.Redis or by --redis, or leave out sync")
-	default:
-		return side{}, fmt.Errorf("store %q is a cluster, which cannot be synchronized in this version: its nodes would have to be "+
-			"asked one by one; leave out sync, or name a Redis that is one server", configured.Store)
-	}
-
-	s := algorithmSide(configured.Bare(), st)
-	s.window = configured.Usual().Window
-	s.every = configured.Sync
-	return s, nil
 }
 
 // Decide judges a request by every policy that matches it. It always decides: where a
@@ -349,18 +291,11 @@ func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decisi
 	defer h.engine.give(s)
 
 	refused := h.check(ctx, s, h.engine.plan.Load(), r)
-	if len(s.checks) == 0 {
-		*d = refused
-		return
-	}
-
-	h.engine.judge(ctx, s, d)
-	if !refused.Allowed {
-		d.join(&refused)
-	}
+	h.engine.Judge(ctx, s)
+	d.joinAll(s, 0, s.Len(), &refused)
 }
 
-// charge adds the checks of a request. All policies are asked before any store: a request goes
+// check adds the checks of a request. All policies are asked before any store: a request goes
 // to each store once. A policy whose expression fails charges nothing, and its denial, which is
 // returned, is joined at the end: the other policies are charged and compared all the same.
 func (h *Harness) check(ctx context.Context, s *scratch, now *plan, r *policies.Request) (refused Decision) {
@@ -386,10 +321,7 @@ func (h *Harness) check(ctx context.Context, s *scratch, now *plan, r *policies.
 
 // onError returns the decision of a policy whose expressions have failed.
 func (m *migration) onError(p *policies.Policy, err error) Decision {
-	m.progress.counts.errors.Add(1)
-	m.progress.warnLimited(&m.progress.counts.warned.expressionFailed,
-		"shadowlimit: an expression fails; on_error decides, and explain shows why",
-		"policy", p.Name, "on_error", p.OnError, "error", err)
+	m.NoteError(err, p.OnError)
 
 	// No limit is known here, so an allowed request gets no response fields.
 	if p.OnError != policies.FailDeny {

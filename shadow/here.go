@@ -1,9 +1,12 @@
 package shadow
 
 import (
+	"strings"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -11,29 +14,29 @@ import (
 
 // here returns what this instance knows without its store: what it enforces, which sides answer it, and the
 // assessments of its last round, which are as old as the oldest of them.
-func (f *fleet) here(name string) status.Here {
-	h := status.Here{
-		Instance: f.id, Started: f.started, Heard: f.heard.at.Load(), File: f.file, Policies: []status.Enforcement{},
-	}
-	now := f.circumstances()
-	h.Trouble, h.WritesRefused = status.Reason(now.trouble), status.RefusesWrites(now.trouble)
+func (i *instance) here() status.Here {
+	h := i.fleet.Here()
+	now := i.circumstances(h.Heard)
+	h.File, h.Policies = i.cfg.file, []status.Enforcement{}
 	var list []stages.Assessment
 
 	// Plain limiters fall back, too, and no report of the fleet has them.
-	for _, m := range f.plan.Load().migrations {
-		state := *m.progress.stage.state.Load()
+	for _, m := range i.engine.plan.Load().migrations {
+		state := *m.progress.stage.State()
 		h.Policies = append(h.Policies, m.enforcement(state, now))
-		last := m.lastJudged(&state)
-		if !m.hasCandidate() || last == nil {
+		tracked := i.fleet.Policy(m.spec.Policy)
+		if tracked == nil || !m.hasCandidate() {
 			continue
 		}
-		list = append(list, last.in(state))
-		if h.At.IsZero() || last.at.Before(h.At) {
-			h.At = last.at
+		if last := tracked.LastJudged(&state); last != nil {
+			list = append(list, last.In(state))
+			if h.At.IsZero() || last.at.Before(h.At) {
+				h.At = last.at
+			}
 		}
 	}
 
-	h.Report = status.WithoutKeys(name, list)
+	h.Report = status.WithoutKeys(i.cfg.name, list)
 	return h
 }
 
@@ -46,16 +49,13 @@ type circumstances struct {
 }
 
 // circumstances returns what changes the sides that this instance enforces, read once for all policies.
-func (f *fleet) circumstances() circumstances {
-	c := circumstances{pressed: f.button.pressed()}
-	if err := f.trouble.Load(); err != nil {
-		c.trouble = *err
-	}
-
+func (i *instance) circumstances(heard *time.Time) circumstances {
+	c := circumstances{pressed: i.engine.overruled.Load(), trouble: i.fleet.Trouble()}
+	live, counted := i.fleet.Live()
 	switch {
-	case f.alone || f.view.counted.Load():
-		c.live = f.view.instances()
-	case f.heard.at.Load() == nil:
+	case i.cfg.redis == nil || counted:
+		c.live = live
+	case heard == nil:
 		c.alone = "started without Redis"
 	default:
 		c.alone = "has not yet counted the others"
@@ -71,7 +71,7 @@ func (m *migration) enforcement(s stages.State, now circumstances) status.Enforc
 		Authoritative: status.InAll(m.spec.Authoritative, m.spec.PerProcess[algorithms.Authoritative], now.live),
 		Candidate:     status.InAll(m.spec.Candidate, m.spec.PerProcess[algorithms.Candidate], now.live),
 		Enforced:      algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
-		Levels: m.levelsHere(),
+		Levels: levelsHere(m.holdings()),
 	}
 
 	switch {
@@ -85,7 +85,7 @@ func (m *migration) enforcement(s stages.State, now circumstances) status.Enforc
 		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
 	case s.Fingerprint != m.spec.Fingerprint:
 		e.Why = "the fleet compares another fingerprint"
-	case s.Stage == stages.Canary && m.cutOff():
+	case s.Stage == stages.Canary && m.progress.stage.CutOff():
 		e.Why = "a canary is left after " + stages.LeaveCanaryAfter.String() + " without the store"
 	default:
 		e.Enforced = s.Name()
@@ -122,17 +122,27 @@ func (m *migration) outlook(decides [2]bool, now circumstances) status.Outlook {
 // answering says how a side answers this instance, and why it does not. An open breaker alone would not do: a store that
 // refuses the writes of some records goes on answering for others, and opens none.
 func (m *migration) answering(role algorithms.Role, trouble error) (status.Answering, string) {
-	s, last := &m.sides[role], m.progress.counts.lapses[role].Load()
-	refused := s.inOwnRedis() && status.RefusesWrites(trouble)
+	s := &m.sides[role]
+	at, reason := m.LastFailure(role)
+	refused := s.inOwnRedis() && redisreply.RefusesWrites(trouble)
 	switch {
 	case refused:
-		return status.Refusing, status.Reason(trouble)
-	case s.away() && last != nil:
-		return status.Silent, last.reason
+		return status.Refusing, redisreply.Reason(trouble)
 	case s.away():
-		return status.Silent, ""
-	case last != nil && time.Since(last.at) <= status.LatelyFailed:
-		return status.Lapsing, last.reason
+		return status.Silent, reason
+	case !at.IsZero() && time.Since(at) <= status.LatelyFailed:
+		return status.Lapsing, reason
 	}
 	return status.Answers, ""
+}
+
+// levelsHere says how much of the adaptive limits of a policy holds in this instance; "" if none is adaptive.
+func levelsHere(holdings [2]*adaptive.Holding) string {
+	var texts []string
+	for role, h := range holdings {
+		if h != nil {
+			texts = append(texts, status.LevelHere(algorithms.Role(role).String(), float64(h.Level())/float64(adaptive.Full)))
+		}
+	}
+	return strings.Join(texts, ", ")
 }

@@ -17,9 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // instance is this process at work: what a Harness and a Pair have in common. The engine
@@ -53,27 +55,41 @@ type instanceConfig struct {
 // newInstance returns an instance without a plan; see start.
 func newInstance(cfg instanceConfig) (*instance, error) {
 	cfg.log = cmp.Or(cfg.log, slog.Default())
-	stores, err := newStores(&cfg)
+	e, err := newEngine(engineConfig{name: cfg.name, redis: cfg.redis, stores: cfg.stores, secret: cfg.secret, clock: cfg.clock, log: cfg.log})
 	if err != nil {
 		return nil, err
 	}
 
-	button, view := newButton(cfg.button, cfg.log), newFleetView()
-	e := newEngine(cfg.name, stores, button, view, cfg.clock)
+	shared := shared{store: stages.NewMemoryStore(), ledger: evidence.NewMemoryLedger()}
+	if cfg.redis != nil {
+		shared.store = stages.NewRedisStore(cfg.redis, cfg.name)
+		shared.ledger = evidence.NewRedisLedger(cfg.redis, cfg.name)
+		shared.disk = openDisk(&cfg)
+	}
+	cfg.id = instanceID(cfg.id) // the disk knows the name that was given
+	return assemble(cfg, e, shared), nil
+}
 
-	fleet := fleetConfig{
-		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
-		ownAway: stores[0].nodes.silent,
-		plan:    &e.plan, view: view, button: button, checkStores: e.checkStores,
-		store: stages.NewMemoryStore(), ledger: evidence.NewMemoryLedger(), name: cfg.name, file: cfg.file, alone: cfg.redis == nil,
-		signal: cfg.signal,
+// shared is what the instances of a fleet have in common, and the disk that stands in for it at a start.
+type shared struct {
+	store  stages.Store
+	ledger evidence.Ledger
+	disk   *disk // nil: the last stages are not kept
+}
+
+// assemble puts the two halves of an instance together: what the engine reads of the fleet, and the fleet of the engine.
+func assemble(cfg instanceConfig, e *engine, in shared) *instance {
+	f := fleetConfig{
+		id: cfg.id, name: cfg.name, file: cfg.file, log: cfg.log, signal: cfg.signal,
+		store: in.store, ledger: in.ledger, disk: in.disk,
+		button: newButton(cfg.button, &e.overruled, cfg.log), seen: e.see,
+		client: e.clientWarnings(), failing: e.silentStores, ownAway: e.ownStoreIsSilent,
+		checkStores: e.checkStores,
 	}
 	if cfg.redis != nil {
-		fleet.store = stages.NewRedisStore(cfg.redis, cfg.name)
-		fleet.ledger = evidence.NewRedisLedger(cfg.redis, cfg.name)
-		fleet.disk, fleet.redis = openDisk(&cfg), placeOf(cfg.redis)
+		f.redis = placeOf(cfg.redis)
 	}
-	return &instance{engine: e, fleet: newFleet(fleet), durations: newDurations(cfg.name), cfg: cfg}, nil
+	return &instance{engine: e, fleet: newFleet(f), durations: newDurations(cfg.name), cfg: cfg}
 }
 
 // placeOf returns where a Redis is, as it was configured.
@@ -100,71 +116,6 @@ func openDisk(cfg *instanceConfig) *disk {
 	return d
 }
 
-// newStores returns the service's own store and then those of Config.Stores. The first
-// one's clock dates the evidence, so its place matters; the others are in no order.
-func newStores(cfg *instanceConfig) ([]*store, error) {
-	stores := []*store{newMemoryStore()}
-	pairConfig := lua.Config{Name: cfg.name, Secret: cfg.secret}
-	if cfg.redis != nil {
-		first, err := newRedisStore("", cfg.redis, pairConfig, cfg.log)
-		if err != nil {
-			return nil, err
-		}
-		stores[0] = first
-		stores = appendSynchronized(stores, first, cfg.redis, cfg.log)
-	}
-
-	for name, client := range cfg.stores {
-		if name == "" {
-			return nil, errors.New("a store in Config.Stores has no name")
-		}
-		other, err := newRedisStore(name, client, pairConfig, cfg.log)
-		if err != nil {
-			return nil, err
-		}
-		stores = append(stores, other)
-		stores = appendSynchronized(stores, other, client, cfg.log)
-	}
-	return stores, nil
-}
-
-// appendSynchronized appends the store in memory that can be exchanged with a Redis. One exchange has many keys, which a
-// cluster keeps on different nodes.
-func appendSynchronized(stores []*store, of *store, client redis.UniversalClient, log *slog.Logger) []*store {
-	switch client.(type) {
-	case *redis.ClusterClient, *redis.Ring:
-		return stores
-	}
-	return append(stores, newSynchronizedStore(of.name, of.pair.(*lua.Pair), log))
-}
-
-// clientWarnings returns the options of Redis clients that do not suit a limiter, in the
-// order of the stores' names: the fleet sees the same text after each start.
-func clientWarnings(stores []*store) (list []string) {
-	byName := func(a, b *store) int { return strings.Compare(a.name, b.name) }
-	for _, s := range slices.SortedFunc(slices.Values(stores), byName) {
-		for _, w := range s.warnings {
-			if s.name != "" {
-				w = "store " + s.name + ": " + w
-			}
-			list = append(list, w)
-		}
-	}
-	return list
-}
-
-// failingOf returns the names of the stores that answer nothing, as their breakers are open, sorted. The service's own has no name; see
-// stages.Instance.OwnStoreUnreachable.
-func failingOf(stores []*store) (list []string) {
-	for _, s := range stores {
-		if s.name != "" && s.nodes.silent() {
-			list = append(list, s.name)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
 // instanceID makes a name unique: a process that starts again is another instance. With
 // the name of the one before, it would write over that one's entries in the ledger.
 func instanceID(name string) string {
@@ -177,11 +128,50 @@ func instanceID(name string) string {
 
 // options are those of the instance's migrations.
 func (i *instance) options() options {
-	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
+	return options{observer: observed(i.cfg.observer), log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
 }
 
 // use sets the first plan.
-func (i *instance) use(p *plan) { i.engine.plan.Store(p) }
+func (i *instance) use(p *plan) {
+	i.fleet.Replan(fleetPlanOf(p), func() { i.engine.plan.Store(p) })
+}
+
+// replan replaces the plan in use, and writes the last records of the dropped migrations.
+// It may take a few seconds where a limiter or the store hangs; requests use the next plan
+// from its first lines on.
+func (i *instance) replan(next *plan, dropped []*migration) {
+	ended := i.fleet.Replan(fleetPlanOf(next), func() { i.engine.plan.Store(next) })
+	ctx, cancel := context.WithTimeout(context.Background(), fleetTimeout)
+	defer cancel()
+	for n, err := range closeAsync(ctx, dropped) {
+		if err != nil {
+			i.cfg.log.Warn("shadowlimit: a custom limiter that is no longer used does not return; its calls are left behind",
+				"policy", dropped[n].spec.Policy)
+		}
+	}
+	i.fleet.FlushDropped(ctx, ended)
+}
+
+// fleetPlanOf returns what the fleet sees of a plan.
+func fleetPlanOf(p *plan) *fleetPlan {
+	next := &fleetPlan{generation: p.generation()}
+	for _, m := range p.migrations {
+		next.policies = append(next.policies, m.tracked())
+	}
+	return next
+}
+
+// tracked returns what the fleet sees of a policy.
+func (m *migration) tracked() *tracked {
+	of := algorithms.Authoritative
+	if m.spec.FirstLimit {
+		of = algorithms.Candidate
+	}
+	return &tracked{
+		Spec: m.spec, Compared: m.hasCandidate(), Stage: m.progress.stage, Recorder: m.progress.recorder, Levels: m.holdings(),
+		Divided: m.onFailure == policies.FailLocal && m.sides[of].remote(), FellBack: m.progress.counts.fellBack,
+	}
+}
 
 // start starts all goroutines. The button comes before the fleet: it works without Redis, and
 // the fleet may wait 2 s for its store.
@@ -189,7 +179,7 @@ func (i *instance) start(ctx context.Context) error {
 	if i.begun.Swap(true) {
 		return errBegun
 	}
-	i.synchronize(i.engine.plan.Load())
+	i.engine.Synchronize(i.engine.plan.Load())
 	i.fleet.startButton(ctx)
 	i.fleet.start(ctx)
 	return nil
@@ -201,45 +191,13 @@ var errBegun = errors.New("shadow: start: it was started or closed before")
 // every goroutine, except for custom limiters that do not return.
 func (i *instance) close(ctx context.Context) error {
 	i.begun.Store(true)
-	within(ctx, fleetTimeout, i.engine.button.close) // its file may be on a disk that hangs
+	clock.Within(ctx, fleetTimeout, i.fleet.button.close) // its file may be on a disk that hangs
 
 	// The fleet comes last: what the queues still hold belongs to its last records.
-	failed := closeAsync(ctx, i.engine.plan.Load().migrations)
-	failed = append(failed, i.exchangeAll(ctx, (*synchronizer).close)...)
-	return errors.Join(append(failed, i.fleet.close(ctx))...)
+	return errors.Join(i.engine.Close(ctx), i.fleet.close(ctx))
 }
 
 // sync waits for the queues, writes all records, and applies newer states.
 func (i *instance) sync(ctx context.Context) error {
-	failed := drainAsync(ctx, i.engine.plan.Load().migrations)
-	failed = append(failed, i.exchangeAll(ctx, (*synchronizer).exchange)...)
-	return errors.Join(append(failed, i.fleet.sync(ctx))...)
-}
-
-// within waits for something, but for no longer than the limit or ctx. It reports whether
-// that was done. If not, the goroutine that waits is left behind: it must write nothing that
-// the caller reads. For an answer use askWithin.
-func within(ctx context.Context, limit time.Duration, wait func()) bool {
-	_, done := askWithin(ctx, limit, func() struct{} {
-		wait()
-		return struct{}{}
-	})
-	return done
-}
-
-// askWithin returns an answer, and whether it came within the limit and before ctx ended. An answer that comes later is
-// dropped with the goroutine that was left behind for it.
-func askWithin[T any](ctx context.Context, limit time.Duration, ask func() T) (answer T, answered bool) {
-	answers := make(chan T, 1)
-	go func() { answers <- ask() }()
-
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case answer = <-answers:
-		return answer, true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return answer, false
+	return errors.Join(i.engine.Drain(ctx), i.engine.Exchange(ctx), i.fleet.sync(ctx))
 }

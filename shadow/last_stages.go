@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -57,7 +58,7 @@ func (f *fleet) askDisk(ctx context.Context) {
 		return
 	}
 	read := func() { f.fromDisk <- f.lastStages() }
-	if !within(ctx, diskPatience, read) {
+	if !clock.Within(ctx, diskPatience, read) {
 		f.log.Warn("shadowlimit: the disk with the last stages does not answer; without Redis this instance enforces the authoritative")
 	}
 }
@@ -67,8 +68,8 @@ func (f *fleet) askDisk(ctx context.Context) {
 func (f *fleet) takeFromDisk() {
 	select {
 	case states := <-f.fromDisk:
-		for _, m := range f.migrations() {
-			m.apply(states[m.spec.Policy])
+		for _, p := range f.compared() {
+			p.apply(states[p.Spec.Policy])
 		}
 		f.changes = 0 // what the store has of these policies is read once more
 	default:
@@ -124,13 +125,13 @@ func (f *fleet) keepStages(k *keeper) error {
 // that is on disk.
 func (f *fleet) statesToKeep(before map[string]stages.State) map[string]stages.State {
 	states := map[string]stages.State{}
-	for _, m := range f.migrations() {
-		s := *m.progress.stage.state.Load()
+	for _, p := range f.compared() {
+		s := *p.Stage.State()
 		if s.Fingerprint == "" {
-			s = before[m.spec.Policy]
+			s = before[p.Spec.Policy]
 		}
 		if s.Fingerprint != "" {
-			states[m.spec.Policy] = s
+			states[p.Spec.Policy] = s
 		}
 	}
 	return states

@@ -36,7 +36,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := context.Background()
 				store := &cuttable{Store: stages.NewMemoryStore()}
-				run := func() (*fleet, *migration) {
+				run := func() (*fleet, *tracked) {
 					f, m := idleOn(store, "a")
 					f.disk = &disk{dir: dir, name: "test"}
 					f.start(context.Background())
@@ -56,7 +56,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				store.cut.Store(true)
 				f, m := run()
 				defer f.close(ctx)
-				if got := *m.progress.stage.state.Load(); got.String() != tt.disk.String() {
+				if got := *m.Stage.State(); got.String() != tt.disk.String() {
 					t.Fatalf("without the store: %s, want %s", got, tt.disk)
 				}
 
@@ -66,7 +66,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				store.cut.Store(false)
 				time.Sleep(3 * time.Second)
 				states, err := store.States(ctx, []string{"p"})
-				if got := *m.progress.stage.state.Load(); err != nil || got.String() != tt.want.String() || states[0].String() != tt.want.String() {
+				if got := *m.Stage.State(); err != nil || got.String() != tt.want.String() || states[0].String() != tt.want.String() {
 					t.Errorf("with the store: %s, stored %s, %v, want %s", got, states[0], err, tt.want)
 				}
 			})

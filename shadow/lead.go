@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -29,7 +30,7 @@ func (f *fleet) leadLoop(ctx context.Context) {
 func (f *fleet) untilTurn() time.Duration {
 	f.leading.Lock()
 	defer f.leading.Unlock()
-	next := jittered(stages.LeadEvery)
+	next := clock.Jittered(stages.LeadEvery)
 	if f.lease > 0 {
 		next = min(next, f.lease+rand.N(time.Second))
 	}
@@ -42,7 +43,7 @@ func (f *fleet) lead(ctx context.Context) error {
 	defer f.leading.Unlock()
 	t, err := f.leader.Turn(ctx)
 	f.logMoves(t.Moves)
-	f.view.leads.Store(t.Leads)
+	f.leads.Store(t.Leads)
 	if f.lease = 0; !t.Leads {
 		f.lease = t.Lease
 		if err == nil {
@@ -51,9 +52,9 @@ func (f *fleet) lead(ctx context.Context) error {
 		return err
 	}
 
-	for _, m := range f.migrations() {
-		if i := slices.IndexFunc(t.List, func(a stages.Assessment) bool { return a.Spec.Policy == m.spec.Policy }); i >= 0 {
-			f.keep(m, &assessment{&t.List[i], time.Now()})
+	for _, p := range f.compared() {
+		if i := slices.IndexFunc(t.List, func(a stages.Assessment) bool { return a.Spec.Policy == p.Spec.Policy }); i >= 0 {
+			f.keep(p, &assessment{&t.List[i], time.Now()})
 		}
 	}
 
@@ -67,7 +68,7 @@ func (f *fleet) lead(ctx context.Context) error {
 // leadNow is lead, with all policies evaluated or all findings read.
 func (f *fleet) leadNow(ctx context.Context) error {
 	f.leader.Hurry()
-	f.read.clear()
+	f.read.Clear()
 	return f.lead(ctx)
 }
 
@@ -75,10 +76,10 @@ func (f *fleet) leadNow(ctx context.Context) error {
 // instance of the stored fingerprint is left, any announcement is better than none. No command would know the policy.
 func (f *fleet) announceForgotten(ctx context.Context, list []stages.Assessment) error {
 	var h stages.Heartbeat
-	for _, m := range f.migrations() {
-		i := slices.IndexFunc(list, func(a stages.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
-		if i < 0 || !m.differs() && list[i].Spec.Fingerprint != m.spec.Fingerprint {
-			h.Specs = append(h.Specs, m.spec)
+	for _, p := range f.compared() {
+		i := slices.IndexFunc(list, func(a stages.Assessment) bool { return a.Spec.Policy == p.Spec.Policy })
+		if i < 0 || !p.Differs() && list[i].Spec.Fingerprint != p.Spec.Fingerprint {
+			h.Specs = append(h.Specs, p.Spec)
 		}
 	}
 	if len(h.Specs) == 0 {
@@ -90,28 +91,28 @@ func (f *fleet) announceForgotten(ctx context.Context, list []stages.Assessment)
 
 // readPublished reads what the leader has found.
 func (f *fleet) readPublished(ctx context.Context) error {
-	if !f.read.renew(stages.EvaluateEvery - stages.LeadEvery/2) {
+	if !f.read.Renew(stages.EvaluateEvery - stages.LeadEvery/2) {
 		return nil
 	}
-	migrations := f.migrations()
-	list, err := f.store.Published(ctx, namesOf(migrations), false)
+	policies := f.compared()
+	list, err := f.store.Published(ctx, namesOf(policies), false)
 	if err != nil {
 		return err
 	}
-	for n, m := range migrations {
-		state := *m.progress.stage.state.Load()
-		if p := &list[n]; p.Of(&state) {
-			a := p.Assessment(m.spec, state)
-			age := f.view.now().Sub(a.Evidence.Now).Abs() // either clock may have stepped
-			f.keep(m, &assessment{&a, time.Now().Add(-age)})
+	for n, p := range policies {
+		state := *p.Stage.State()
+		if found := &list[n]; found.Of(&state) {
+			a := found.Assessment(p.Spec, state)
+			age := f.now().Sub(a.Evidence.Now).Abs() // either clock may have stepped
+			f.keep(p, &assessment{&a, time.Now().Add(-age)})
 		}
 	}
 	return nil
 }
 
-func namesOf(migrations []*migration) (names []string) {
-	for _, m := range migrations {
-		names = append(names, m.spec.Policy)
+func namesOf(list []*tracked) (names []string) {
+	for _, p := range list {
+		names = append(names, p.Spec.Policy)
 	}
 	return names
 }
@@ -127,17 +128,17 @@ func (f *fleet) logMoves(moves []stages.Move) {
 // keep keeps the assessment of a policy, and logs an alarm that an operator has to act on.
 // An alarm that goes on is logged once. In automatic mode the leader acts on it, and
 // the move is logged instead.
-func (f *fleet) keep(m *migration, a *assessment) {
+func (f *fleet) keep(p *tracked, a *assessment) {
 	// A record has room for two sides, and those of instances that compare something else displace this policy's.
-	if len(a.Evidence.OtherFingerprint) > 0 && !m.differs() {
-		m.progress.recorder.Mark(f.view.now())
+	if len(a.Evidence.OtherFingerprint) > 0 && !p.Differs() {
+		p.Recorder.Mark(f.now())
 	}
-	before := m.progress.assessment.Swap(a)
+	before := p.assessment.Swap(a)
 	known := before != nil && before.Alarm.Reason != ""
 	if a.Alarm.Reason == "" || known || a.Spec.Config.Automatic {
 		return
 	}
 	f.log.Warn("shadowlimit: the candidate does harm, and stays as it is because the mode is manual; "+
 		"unless the alarm is expected, run the command behind next in shadowlimit status POLICY",
-		"policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm.Reason)
+		"policy", p.Spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm.Reason)
 }

@@ -104,7 +104,7 @@ func TestSideInMemoryIsJudgedBesideACustomOne(t *testing.T) {
 		sides[enforced.Other()] = shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: one}
 		pair, _ := pairAt(t, enforced, sides)
 
-		if d := pair.Allow(ctx(t), "alice", 1); d.Unenforced.Status != algorithms.Judged {
+		if d := pair.Allow(ctx(t), "alice", 1); d.Unenforced().Status != algorithms.Judged {
 			t.Errorf("%s enforced: %+v, want both sides judged", enforced, d)
 		}
 	}
@@ -121,7 +121,7 @@ func TestClientThatLeavesChecksNoCandidate(t *testing.T) {
 		pair.Allow(gone, "alice", 1)
 	}
 
-	if d := pair.Allow(ctx(t), "alice", 1); !d.Unenforced.Decision.Allowed {
+	if d := pair.Allow(ctx(t), "alice", 1); !d.Unenforced().Decision.Allowed {
 		t.Errorf("%+v, want the candidate to allow the first request that has waited for its answer", d)
 	}
 }

@@ -36,9 +36,7 @@ func (p *Pair) limitByKey(c *algorithms.Check, key string) {
 			side.Limit = algorithms.Limit{}
 			continue
 		}
-		p.migration.progress.warnLimited(&p.migration.progress.counts.warned.limitRefused,
-			"shadowlimit: LimitOf gives no valid limit for a key; Limit holds",
-			"policy", c.Policy, "side", algorithms.Role(role).String(), "error", err)
+		p.migration.NoteRefusedLimit(algorithms.Role(role), err)
 	}
 }
 

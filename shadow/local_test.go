@@ -46,7 +46,7 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 // A limit that each instance has to itself is its share.
 func TestLocalOfALimitPerProcessIsNotDivided(t *testing.T) {
 	m := limiterOf(algorithms.FixedWindow{})
-	m.sides[algorithms.Authoritative] = side{custom: AllowFunc(nil), each: true}
+	m.sides[algorithms.Authoritative] = side{custom: callerFunc(allows), each: true}
 	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}}}
 	l, n := newLocal(), 0
 	for range 20 {

@@ -11,13 +11,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
-	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -145,60 +143,6 @@ func TestMetricsDocumentNamesThoseOfPlainPolicies(t *testing.T) {
 	}
 }
 
-// The text above the table names the metrics that an instance without the store leaves out, and no other.
-func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
-	prose, _ := metricsText(t)
-	_, sentence, _ := strings.Cut(prose, "The gauges ")
-	fleet, rest, _ := strings.Cut(sentence, " describe the whole fleet")
-	_, exceptions, _ := strings.Cut(rest, "never left out: ")
-	exceptions, _, _ = strings.Cut(exceptions, ".")
-
-	runbooks, err := os.ReadFile("../docs/runbooks/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, order, _ := strings.Cut(string(runbooks), "These metrics need Redis")
-	order, _, _ = strings.Cut(order, "All others do not")
-	order = strings.ReplaceAll(order, "`shadowlimit_gate_threshold`", "") // named as the exception
-
-	known := *noAssessment
-	one := 1.0
-	known.Gate.Coverage, known.Gate.Disturbed, known.Gate.Divergence.Ratio = &one, &one, &one
-	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
-	for _, f := range policyMetrics {
-		sent := func(a *stages.Assessment) (n int) {
-			f.values(reading{migration: m, applied: *m.progress.stage.state.Load(), assessment: a}, func(float64, ...string) { n++ })
-			return n
-		}
-
-		excepted := strings.Contains(exceptions, "`"+f.name+"`")
-		named := !excepted && (strings.HasPrefix(f.name, "gate_") || strings.Contains(fleet, "`"+f.name+"`"))
-		needs := sent(nil) == 0 && sent(&known) > 0
-		inOrder := strings.Contains(order, "`shadowlimit_"+f.name+"`") || strings.HasPrefix(f.name, "gate_") && !excepted
-		if needs != inOrder {
-			t.Errorf("%s: needs Redis: %t; \"These metrics need Redis\" in docs/runbooks/README.md says %t", f.name, needs, inOrder)
-		}
-		if left := sent(&known) > 0 && sent(nil) == 0; left != named {
-			t.Errorf("%s: left out without the store: %t; the text above the table of %s says %t", f.name, left, metricsFile, named)
-		}
-	}
-}
-
-// An instance that started without its store has never seen a verdict. That it shows no alarm must not look like calm.
-func TestMetricsOfTheFleetNeedAVerdict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProgress(nil, slog.New(slog.DiscardHandler))
-		if p.latest() != noAssessment {
-			t.Error("an instance that has just started leaves the fleet's metrics out")
-		}
-
-		time.Sleep(oldAfter)
-		if p.latest() != nil {
-			t.Error("after a minute without a verdict the fleet's metrics are still there")
-		}
-	})
-}
-
 // notWithoutFaults are counters of policies that the requests of the test below do not raise, each with the reason.
 var notWithoutFaults = map[string]string{
 	"shadowlimit_fallback_decisions_total": "a policy in memory has no store that fails",
@@ -280,7 +224,7 @@ func TestEveryTotalIsExported(t *testing.T) {
 // exportedOf is everything that a scrape shows of a policy with these totals.
 func exportedOf(c *collector, m *migration, totals evidence.Totals) string {
 	var b strings.Builder
-	r := reading{migration: m, totals: totals, applied: *m.progress.stage.state.Load(), assessment: noAssessment}
+	r := reading{migration: m, fleet: c.fleet.Policy(m.spec.Policy), totals: totals, applied: *m.progress.stage.State(), assessment: noAssessment}
 	for _, f := range policyMetrics {
 		f.values(r, func(v float64, labels ...string) { fmt.Fprintln(&b, f.name, labels, v) })
 	}

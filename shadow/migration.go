@@ -3,9 +3,6 @@ package shadow
 import (
 	"cmp"
 	"log/slog"
-	"reflect"
-	"slices"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,8 +19,7 @@ type migration struct {
 	spec      stages.Spec
 	sides     [2]side // by role
 	onFailure string
-	observer  func(Comparison)
-	revised   atomic.Bool     // the fingerprint is announced, but not with this spec
+	observer  func(*compared)
 	protected map[string]bool // the keys, as requests are charged under them
 	inProcess inProcess
 	progress  *progress
@@ -32,7 +28,7 @@ type migration struct {
 // options are what a migration needs besides its sides.
 type options struct {
 	onFailure string // "" means policies.FailLocal
-	observer  func(Comparison)
+	observer  func(*compared)
 	log       *slog.Logger
 	secret    []byte                   // of recorders
 	durations *prometheus.HistogramVec // nil: durations are not measured
@@ -92,17 +88,13 @@ func (m *migration) resume(before *migration) {
 		m.sides[role].breaker = before.sides[role].breaker
 		m.sides[role].calls = before.sides[role].calls
 	}
-
-	// Other thresholds, say, are no other fingerprint, but the fleet has to hear of them.
-	m.revised.Store(before.revised.Load() || !reflect.DeepEqual(before.spec, m.spec))
 }
 
 // begin gives the migration a progress of its own.
 func (m *migration) begin(o *options) {
 	m.progress = newProgress(o.secret, o.log)
 	if o.before != nil {
-		m.progress.stage.state.Store(o.before.progress.stage.state.Load())
-		m.progress.stage.heard.at.Store(o.before.progress.stage.heard.at.Load())
+		m.progress.stage = o.before.progress.stage.Copy()
 	}
 
 	for role := range m.sides {
@@ -139,14 +131,6 @@ func (m *migration) distance() evidence.Distance {
 	return evidence.TwoStores
 }
 
-// id names the migration's evidence in the ledger. Evidence of an instance with another
-// fingerprint has a name of its own, and belongs to no stage.
-func (m *migration) id() evidence.ID {
-	s := *m.progress.stage.state.Load()
-	s.Fingerprint = m.spec.Fingerprint
-	return s.LedgerID(m.spec.Policy)
-}
-
 // enforced returns the side that is enforced for the key at a position.
 func (m *migration) enforced(at evidence.Position) algorithms.Role {
 	// A candidate that is not there cannot be enforced, whatever the state says.
@@ -154,39 +138,5 @@ func (m *migration) enforced(at evidence.Position) algorithms.Role {
 		return algorithms.Authoritative
 	}
 
-	// Loaded once: the stage, the percentage and the fingerprint must be of one state.
-	s := m.progress.stage.state.Load()
-
-	// A canary that is cut off from the store cannot be rolled back by it.
-	if s.Stage == stages.Canary && s.Fingerprint == m.spec.Fingerprint && m.cutOff() {
-		return algorithms.Authoritative
-	}
-	return s.Enforced(m.spec.Fingerprint, at)
-}
-
-// cutOff reports whether a rollback may not reach this instance, so that it must leave a canary by itself.
-func (m *migration) cutOff() bool { return !m.progress.stage.heard.within(stages.LeaveCanaryAfter) }
-
-// apply takes a state that supersedes the applied one. It loads, compares and stores,
-// which is not atomic, and so requires fleet.polling. Requests may read meanwhile.
-func (m *migration) apply(s stages.State) {
-	if s.Supersedes(*m.progress.stage.state.Load()) {
-		m.replace(s)
-	}
-}
-
-// replace takes a state in the place of the applied one. Requires fleet.polling.
-func (m *migration) replace(s stages.State) {
-	before := m.progress.stage.state.Load()
-
-	// Requests keep the pointer, so a stored state is replaced and never changed.
-	m.progress.stage.state.Store(&s)
-	if i := slices.Index(stages.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
-		m.progress.stage.applied[i].Add(1)
-	}
-
-	// The evidence of another beginning has another name in the ledger.
-	if !s.Since.Equal(before.Since) {
-		m.progress.recorder.Restart()
-	}
+	return m.progress.stage.Enforced(m.spec.Fingerprint, at)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // fleetModel is a fleet, its operators and a late controller, and the network between them. Messages
@@ -31,7 +30,7 @@ type fleetModel struct {
 // node is one instance.
 type node struct {
 	*fleet
-	*migration
+	*tracked
 	link    *link
 	busy    bool         // it polls, counts or reloads right now
 	applied stages.State // when last looked at
@@ -108,26 +107,27 @@ func (m *fleetModel) someOperator() *operator {
 
 // start starts an instance, with the same file as before.
 func (n *node) start(id string) {
-	before := n.migration
-	n.fleet, n.migration = idleOn(n.link, id)
+	before := n.tracked
+	n.fleet, n.tracked = idleOn(n.link, id)
 	n.fleet.decided = true
 	n.fleet.ledger = &slowLedger{n.link.ledger, n.link}
 	n.fleet.controller = stages.NewController(n.link, n.fleet.ledger, "leader "+id)
 	n.fleet.leader = stages.NewLeader(n.link, id, n.fleet.controller, nil)
-	n.migration.spec.Config.Automatic = true
+	n.tracked.Spec.Config.Automatic = true
 	if before != nil {
-		n.use(before.spec.Fingerprint, 0)
+		n.use(before.Spec.Fingerprint, 0)
 	}
 }
 
 // use gives an instance a policy file of another fingerprint and generation.
 func (n *node) use(fingerprint string, generation int64) {
-	spec := n.migration.spec
-	spec.Fingerprint = fingerprint
-	before := n.migration
-	n.migration = newMigration(spec, before.sides, options{log: n.fleet.log, before: before})
-	next := &plan{set: &policies.Set{Generation: generation}, migrations: []*migration{n.migration}}
-	n.fleet.replan(next, nil)
+	next := *n.tracked
+	next.Spec.Fingerprint, next.memory = fingerprint, nil
+	if fingerprint != n.Spec.Fingerprint {
+		next.Stage, next.Recorder = n.Stage.Copy(), evidence.NewRecorder(nil)
+	}
+	n.tracked = &next
+	n.fleet.Replan(&fleetPlan{generation: generation, policies: []*tracked{n.tracked}}, func() {})
 }
 
 // reload gives an instance another file.
@@ -189,8 +189,8 @@ func (m *fleetModel) settleAll() {
 	s := m.stored()
 	served := false
 	for _, n := range m.nodes {
-		served = served || n.spec.Fingerprint == s.Fingerprint
-		if g := n.fleet.plan.Load().generation(); g > s.Generation {
+		served = served || n.Spec.Fingerprint == s.Fingerprint
+		if g := n.fleet.plan.Load().generation; g > s.Generation {
 			m.t.Errorf("I10: %s serves generation %d, and the store has %s of %s, generation %d", n.fleet.id, g, s, s.Fingerprint, s.Generation)
 		}
 		if n.applied.Version != s.Version || n.applied.Fingerprint != s.Fingerprint || !n.applied.Since.Equal(s.Since) {
@@ -246,7 +246,7 @@ func (m *fleetModel) foresee() {
 // control takes the step after what the controller saw, whatever the evidence.
 func (m *fleetModel) control() {
 	seen := m.controller.seen
-	step, err := seen.Next(m.nodes[0].spec.Config.Canary)
+	step, err := seen.Next(m.nodes[0].Spec.Config.Canary)
 	if err == nil {
 		order := stages.Order{Actor: "controller", Expect: &seen.Version}
 		m.within(func(ctx context.Context) { _, _ = stages.Advance(ctx, m.link(), "p", step, order) })
@@ -332,7 +332,7 @@ func rank(s stages.State) [3]float64 {
 // look checks every instance.
 func (m *fleetModel) look() {
 	for _, n := range m.nodes {
-		now := *n.progress.stage.state.Load()
+		now := *n.Stage.State()
 		if before, after := rank(n.applied), rank(now); slices.Compare(after[:], before[:]) < 0 {
 			m.t.Errorf("I1: %s went from %s to %s", n.fleet.id, n.applied, now)
 		}
@@ -352,7 +352,7 @@ var hashes = []uint64{0, 99, 100, 2500, 4999, 5000, 9999}
 func (m *fleetModel) mustEnforce(n *node, when string) {
 	for _, hash := range hashes {
 		if n.enforced(at(hash)) != algorithms.Authoritative {
-			m.t.Errorf("%s: %s enforces the candidate at %s", when, n.fleet.id, n.progress.stage.state.Load())
+			m.t.Errorf("%s: %s enforces the candidate at %s", when, n.fleet.id, n.Stage.State())
 			return
 		}
 	}
@@ -362,8 +362,8 @@ func (m *fleetModel) mustEnforce(n *node, when string) {
 func (m *fleetModel) checkMembership() {
 	for _, small := range m.nodes {
 		for _, large := range m.nodes {
-			differs := small.applied.Fingerprint != large.applied.Fingerprint || large.differs() || small.differs()
-			if exposure(small.applied) > exposure(large.applied) || large.cutOff() || differs {
+			differs := small.applied.Fingerprint != large.applied.Fingerprint || large.Differs() || small.Differs()
+			if exposure(small.applied) > exposure(large.applied) || large.Stage.CutOff() || differs {
 				continue
 			}
 			for _, hash := range hashes {
@@ -501,7 +501,7 @@ func (m *fleetModel) harm() {
 		m.alone(n, func(ctx context.Context) {
 			for hash := range uint64(60) {
 				if n.enforced(at(hash)) == 1 {
-					newlyDenied(n.migration, hash)
+					newlyDenied(n.tracked, hash)
 				}
 			}
 			_ = n.fleet.flush(ctx)
@@ -513,10 +513,10 @@ func (m *fleetModel) harm() {
 func (m *fleetModel) checkEvaluated() {
 	leaders := 0
 	for _, n := range m.nodes {
-		if n.fleet.view.leads.Load() {
+		if n.fleet.Leads() {
 			leaders++
 		}
-		if a := n.progress.assessment.Load(); m.stored().Stage != "" && !n.differs() && (a == nil || time.Since(a.at) > 30*time.Second) {
+		if a := n.assessment.Load(); m.stored().Stage != "" && !n.Differs() && (a == nil || time.Since(a.at) > 30*time.Second) {
 			m.t.Errorf("I11: %s has no evaluation of the last half minute", n.fleet.id)
 		}
 	}

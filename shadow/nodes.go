@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -34,8 +35,8 @@ type clusterNodes struct {
 	masters    func(context.Context) (map[string]bool, error)
 	newBreaker func(address string) *breaker // a new node's
 	breakers   atomic.Pointer[map[string]*breaker]
-	mu         sync.Mutex // held by writers of breakers
-	reloaded   moment     // reload was last called
+	mu         sync.Mutex   // held by writers of breakers
+	reloaded   clock.Moment // reload was last called
 }
 
 // recordPair is a pair that takes the keys of the records with the checks: they are made
@@ -123,7 +124,7 @@ func (n *nodes) look() {
 		return
 	}
 
-	if n.cluster.reloaded.renew(lookEvery) {
+	if n.cluster.reloaded.Renew(lookEvery) {
 		n.cluster.reload()
 	}
 }

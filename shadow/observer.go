@@ -1,11 +1,9 @@
 package shadow
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
 
 // Comparison is one check and what became of its sides, for your own records. An observer may
@@ -49,18 +47,14 @@ func (c *Comparison) Differs() bool {
 	return false
 }
 
-// notify calls the observer. Its panic must not reach the request.
-func (ev *evaluation) notify(c *algorithms.Check, at time.Time, o *observations, outcome evidence.Outcome) {
-	defer func() {
-		if p := recover(); p != nil {
-			ev.progress.warnLimited(&ev.progress.counts.warned.observerFailed,
-				"shadowlimit: the observer panics; comparisons are counted all the same",
-				"policy", c.Policy, "panic", fmt.Sprint(p))
-		}
-	}()
-
-	ev.observer(Comparison{
-		Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: at,
-		Enforced: c.Enforced, Outcome: Outcome(outcome.String()), Observed: *o,
-	})
+// observed returns what the engine calls for an observer, nil without one.
+func observed(observer func(Comparison)) func(*compared) {
+	if observer == nil {
+		return nil
+	}
+	return func(c *compared) {
+		observer(Comparison{
+			Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: c.At, Enforced: c.Enforced, Outcome: Outcome(c.Outcome.String()), Observed: c.Observed,
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // pressable is an idle instance with a disk, whose button gives orders.
-func pressable(store stages.Store, dir string) (*fleet, *migration) {
+func pressable(store stages.Store, dir string) (*fleet, *tracked) {
 	f, m := idleOn(store, "a")
 	f.disk = &disk{dir: dir, name: "test"}
 	f.startButton(context.Background())

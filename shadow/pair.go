@@ -201,12 +201,6 @@ func (s *Side) check(role algorithms.Role, inRedis bool) error {
 	return nil
 }
 
-// errNoScript is the error of an algorithm in Redis that no script implements. Without it
-// a service would start, and fall back at every request.
-func errNoScript(a algorithms.Algorithm) error {
-	return fmt.Errorf("%s has no script for Redis: give it as a Limiter", a.Name())
-}
-
 // describe puts a side into the words of status. They are part of the fingerprint.
 func (s *Side) describe() string {
 	if s.none() {
@@ -249,7 +243,8 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) (d Decision) {
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
 	p.limitByKey(c, key)
 	p.engine.add(s, p.migration, p.engine.hashOf(c), declaration{})
-	p.engine.judge(ctx, s, &d)
+	p.engine.Judge(ctx, s)
+	d.set(c, s.Answer(0))
 	return d
 }
 
@@ -270,7 +265,7 @@ func (p *Pair) refuse() Decision {
 	return Decision{
 		Decision: algorithms.Decision{Capacity: limit.Capacity(), RetryAfter: algorithms.Never},
 		Policy:   p.check.Policy, Limit: limit.Requests, Window: limit.Window,
-		Unenforced: algorithms.Unjudged(algorithms.Absent),
+		unenforced: algorithms.Unjudged(algorithms.Absent),
 	}
 }
 
@@ -287,7 +282,7 @@ func (p *Pair) Sync(ctx context.Context) error { return p.sync(ctx) }
 func (p *Pair) Stages() Stages { return p.stages() }
 
 // EnforceAuthoritative is the red button; see [Harness.EnforceAuthoritative].
-func (p *Pair) EnforceAuthoritative(on bool) { p.engine.button.press(on) }
+func (p *Pair) EnforceAuthoritative(on bool) { p.fleet.button.press(on) }
 
 // StatusPage returns a page with the state of the pair, to be served beside metrics. It
 // shows this instance's last verdict, at most some 20 s old, in the stage that it has

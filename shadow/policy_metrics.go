@@ -39,15 +39,15 @@ var policyMetrics = []family[reading]{
 		"policy_errors_total",
 		"Requests for which an expression failed: they are not charged, or, where first failed, their key is not pinned.",
 		counter, nil, func(r reading, send sender) {
-			send(float64(r.progress.counts.errors.Load()))
+			send(float64(r.Errors()))
 		},
 	},
 	{
 		"adaptive_level", "The part of an adaptive side's limit that holds in this instance, up to 1; absent for other sides.",
 		gauge, []string{"side"}, func(r reading, send sender) {
-			for role := range r.sides {
-				if a := r.sides[role].adaptation; a != nil {
-					send(float64(a.level())/float64(adaptive.Full), algorithms.Role(role).String())
+			for role, h := range r.holdings() {
+				if h != nil {
+					send(float64(h.Level())/float64(adaptive.Full), algorithms.Role(role).String())
 				}
 			}
 		},
@@ -57,23 +57,23 @@ var policyMetrics = []family[reading]{
 		"Checks whose enforced side did not answer, by the limiter that decided: the authoritative in place of a candidate, the local " +
 			"one, or none where on_store_failure allows or denies every request; and by the decision, allow or deny.",
 		counter, []string{"limiter", "decision"}, func(r reading, send sender) {
-			for n, limiter := range fallbackLimiters {
-				send(float64(r.progress.counts.fallbacks[n].denied.Load()), limiter, "deny")
-				send(float64(r.progress.counts.fallbacks[n].allowed.Load()), limiter, "allow")
+			for _, f := range r.Fallbacks() {
+				send(float64(f.Denied), f.Limiter, "deny")
+				send(float64(f.Allowed), f.Limiter, "allow")
 			}
 		},
 	},
 	{
 		"async_queue_length", "Checks that wait for the side that is asked after the answer to the request.",
-		gauge, nil, compared(func(r reading, send sender) {
-			send(float64(r.progress.async.waiting()))
+		gauge, nil, ofCompared(func(r reading, send sender) {
+			send(float64(r.Waiting()))
 		}),
 	},
 	{
 		"comparisons_total",
 		"Evaluations, by outcome: checks of a policy with a candidate, but for peeks and completed migrations; " +
 			"inconclusive and authoritative_error are not compared. The fingerprint is the one that this instance compares now.",
-		counter, []string{"outcome", "fingerprint"}, compared(func(r reading, send sender) {
+		counter, []string{"outcome", "fingerprint"}, ofCompared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {
 				send(float64(n), evidence.Outcome(outcome).String(), r.spec.Fingerprint)
 			}
@@ -81,7 +81,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"divergence_causes_total", "Differences by direction and probable cause.",
-		counter, []string{"direction", "cause"}, compared(func(r reading, send sender) {
+		counter, []string{"direction", "cause"}, ofCompared(func(r reading, send sender) {
 			for _, cause := range evidence.AllCauses {
 				send(float64(r.totals.Denied[cause]), "newly_denied", cause.String())
 				send(float64(r.totals.Allowed[cause]), "newly_allowed", cause.String())
@@ -90,7 +90,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"skipped_comparisons_total", "Inconclusive comparisons, by reason.",
-		counter, []string{"reason", "fingerprint"}, compared(func(r reading, send sender) {
+		counter, []string{"reason", "fingerprint"}, ofCompared(func(r reading, send sender) {
 			for reason, n := range r.totals.Skipped {
 				send(float64(n), algorithms.SkipReason(reason).String(), r.spec.Fingerprint)
 			}
@@ -98,9 +98,9 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"transitions_total", "How often this instance has begun to apply a stage.",
-		counter, []string{"stage"}, compared(func(r reading, send sender) {
+		counter, []string{"stage"}, ofCompared(func(r reading, send sender) {
 			for i, stage := range stages.Stages {
-				send(float64(r.progress.stage.applied[i].Load()), string(stage))
+				send(float64(r.progress.stage.Begun(i)), string(stage))
 			}
 		}),
 	},
@@ -114,7 +114,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"stage", "1 for the stage that this instance applies, 0 for the others.",
-		gauge, []string{"stage"}, compared(func(r reading, send sender) {
+		gauge, []string{"stage"}, ofCompared(func(r reading, send sender) {
 			for _, stage := range stages.Stages {
 				send(boolean(r.applied.Stage == stage), string(stage))
 			}
@@ -126,11 +126,11 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first.",
-		gauge, nil, compared(func(r reading, send sender) { send(r.applied.Share() / 100) }),
+		gauge, nil, ofCompared(func(r reading, send sender) { send(r.applied.Share() / 100) }),
 	},
 	{
 		"hold", "1 while automation is stopped for the policy.",
-		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.applied.Hold)) }),
+		gauge, nil, ofCompared(func(r reading, send sender) { send(boolean(r.applied.Hold)) }),
 	},
 	{
 		"gate_score", "Evidence that a ratio stays below its threshold; steps need 400, 10,000 or 1,000,000.",
@@ -142,7 +142,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"gate_threshold", "The value that a ratio has to stay below; absent for one that is not judged.",
-		gauge, []string{"ratio"}, compared(func(r reading, send sender) {
+		gauge, []string{"ratio"}, ofCompared(func(r reading, send sender) {
 			for _, ratio := range r.spec.Ratios() {
 				if p0 := r.spec.Config.Threshold(ratio); p0 > 0 {
 					send(p0, ratio.String())
@@ -187,7 +187,7 @@ var policyMetrics = []family[reading]{
 	{
 		"other_fingerprint", "1 while the fleet compares something else than this instance, which then enforces the authoritative, " +
 			"or the candidate that it has completed.",
-		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.differs())) }),
+		gauge, nil, ofCompared(func(r reading, send sender) { send(boolean(r.fleet.Differs())) }),
 	},
 	{
 		"harm_score", "Score of clients that an enforced candidate newly denies; an automatic policy is rolled back at 12.",
@@ -207,7 +207,7 @@ var policyMetrics = []family[reading]{
 	{
 		"assessment_age_seconds", "Time since the last evaluation that this instance has heard of; before the first one, " +
 			"since its start. It grows where the store cannot be reached.",
-		gauge, nil, compared(func(r reading, send sender) { send(r.progress.assessmentAge().Seconds()) }),
+		gauge, nil, ofCompared(func(r reading, send sender) { send(r.fleet.AssessmentAge().Seconds()) }),
 	},
 	{
 		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",

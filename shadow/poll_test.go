@@ -79,7 +79,7 @@ func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 		f, m := idleOn(store, "a")
 		polls := pollsOf(t, f)
 		polls(1)
-		before := *m.progress.stage.state.Load()
+		before := *m.Stage.State()
 		_, err := stages.Rollback(t.Context(), store, "p", stages.Order{})
 		must(t, err)
 		polls(2)
@@ -92,7 +92,7 @@ func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 		}
 		states, err := store.States(t.Context(), []string{"p"})
 		if err != nil || states[0].Stage != stages.RolledBack {
-			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.progress.stage.state.Load())
+			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.Stage.State())
 		}
 	})
 }
@@ -169,12 +169,12 @@ func TestCanaryOnAnOldMaster(t *testing.T) {
 				time.Sleep(time.Second)
 				_ = f.poll(t.Context())
 			}
-			if m.cutOff() != cut {
-				t.Errorf("%s: a canary has ended: %t, want %t", why, m.cutOff(), cut)
+			if m.Stage.CutOff() != cut {
+				t.Errorf("%s: a canary has ended: %t, want %t", why, m.Stage.CutOff(), cut)
 			}
 			store.why = nil
 			pollsOf(t, f)(1)
-			if m.cutOff() {
+			if m.Stage.CutOff() {
 				t.Errorf("%s: the canary does not return", why)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -85,7 +86,7 @@ func (o *orders) answered(policy string, p stages.Press, void bool) {
 func (f *fleet) startButton(ctx context.Context) {
 	var last pressFile
 	if f.disk != nil {
-		read, answered := askWithin(ctx, fleetTimeout, f.readPress)
+		read, answered := clock.Ask(ctx, fleetTimeout, f.readPress)
 		if !answered {
 			f.log.Warn("shadowlimit: the disk with the last press of the red button does not answer")
 		}
@@ -126,10 +127,10 @@ func (f *fleet) readPress() pressFile {
 func (f *fleet) ordered(pressed bool) {
 	list := map[string]order{}
 	if pressed {
-		for _, m := range f.migrations() {
+		for _, p := range f.compared() {
 			// The first term is 1, also where no state has reached this instance.
-			term := max(1, m.progress.stage.state.Load().Term)
-			list[m.spec.Policy] = order{Press: stages.Press{Fingerprint: m.spec.Fingerprint, Term: term}}
+			term := max(1, p.Stage.State().Term)
+			list[p.Spec.Policy] = order{Press: stages.Press{Fingerprint: p.Spec.Fingerprint, Term: term}}
 		}
 	}
 	f.orders.set(list)
@@ -147,12 +148,12 @@ func (f *fleet) ordered(pressed bool) {
 func (f *fleet) storeOrders(ctx context.Context) (stored bool, err error) {
 	var failed []error
 	for policy, o := range f.orders.all() {
-		m := f.plan.Load().named(policy)
-		if m == nil {
+		p := f.plan.Load().named(policy)
+		if p == nil {
 			f.orders.answered(policy, o.Press, true)
 			continue
 		}
-		before := m.progress.stage.state.Load()
+		before := p.Stage.State()
 		switch {
 		case before.Fingerprint == "": // the policy is not known yet
 			continue
@@ -173,8 +174,8 @@ func (f *fleet) storeOrders(ctx context.Context) (stored bool, err error) {
 		case err != nil:
 			failed = append(failed, err)
 		default:
-			m.apply(s)
-			stored = stored || m.progress.stage.state.Load() != before
+			p.apply(s)
+			stored = stored || p.Stage.State() != before
 			if !o.stored {
 				f.log.Info("shadowlimit: the order of the red button has reached the store",
 					"policy", policy, "fingerprint", o.Fingerprint, "term", o.Term, "stage", s.Describe(), "version", s.Version.String())
@@ -245,7 +246,7 @@ type waitingItem struct {
 func (f *fleet) reportPress(ctx context.Context) pressReport {
 	kept := false
 	if f.disk != nil {
-		kept, _ = askWithin(ctx, fleetTimeout, f.pressKept)
+		kept, _ = clock.Ask(ctx, fleetTimeout, f.pressKept)
 	}
 
 	r := pressReport{Pressed: f.button.pressed(), By: f.button.pressedBy(), Kept: kept, Waiting: []waitingItem{}}
@@ -262,7 +263,7 @@ func (f *fleet) reportPress(ctx context.Context) pressReport {
 func (f *fleet) settlePress(ctx context.Context) {
 	keep := func() {
 		if f.disk != nil {
-			within(ctx, fleetTimeout, func() { _ = f.keepPress() }) // keepLoop logs a failure
+			clock.Within(ctx, fleetTimeout, func() { _ = f.keepPress() }) // keepLoop logs a failure
 		}
 	}
 	keep()

@@ -6,31 +6,21 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 // progress is the stage and the evidence of a migration. It outlives a new policy file that leaves
 // the fingerprint as it is.
 type progress struct {
-	stage      appliedStage
-	counts     counters
-	recorder   *evidence.Recorder
-	async      *asyncQueue // nil if no side is asked after the answer
-	announced  announced   // guarded by fleet.polling
-	started    time.Time
-	assessment atomic.Pointer[assessment] // the last one, by whichever leader
-	written    written
-	log        *slog.Logger
-}
-
-// appliedStage is the stage that this instance has applied. The fleet writes it, and
-// requests read it.
-type appliedStage struct {
-	state   atomic.Pointer[stages.State]
-	heard   moment                           // the store was last heard of
-	applied [len(stages.Stages)]atomic.Int64 // how often each stage was applied
+	stage    *stages.Current // written by the fleet
+	counts   counters
+	recorder *evidence.Recorder
+	async    *asyncQueue // nil if no side is asked after the answer
+	started  time.Time
+	log      *slog.Logger
 }
 
 // counters are written by requests and read by metrics. They are for rare events only: all
@@ -53,7 +43,7 @@ type sideFailure struct {
 func (c *counters) noteLapse(role algorithms.Role, err error) {
 	last := &c.lapses[role]
 	if before := last.Load(); before == nil || time.Since(before.at) >= time.Second {
-		last.Store(&sideFailure{time.Now(), status.Reason(err)})
+		last.Store(&sideFailure{time.Now(), redisreply.Reason(err)})
 	}
 }
 
@@ -90,23 +80,15 @@ func (c *counters) fellBack() bool {
 
 // warnings are when each of them was last logged.
 type warnings struct {
-	sideFailed       [2]moment // by role
-	expressionFailed moment
-	limitRefused     moment // by LimitOf of a Pair
-	keyFailed        moment
-	observerFailed   moment
-}
-
-// assessment is one that was made at an instant of this process's clock.
-type assessment struct {
-	*stages.Assessment
-	at time.Time
+	sideFailed       [2]clock.Moment // by role
+	expressionFailed clock.Moment
+	limitRefused     clock.Moment // by LimitOf of a Pair
+	keyFailed        clock.Moment
+	observerFailed   clock.Moment
 }
 
 func newProgress(secret []byte, log *slog.Logger) *progress {
-	p := &progress{started: time.Now(), recorder: evidence.NewRecorder(secret), log: log}
-	p.stage.state.Store(&stages.State{Stage: stages.Shadow})
-	return p
+	return &progress{started: time.Now(), stage: stages.NewCurrent(), recorder: evidence.NewRecorder(secret), log: log}
 }
 
 // warnEvery bounds how often one kind of failure of one policy is logged: every request
@@ -131,17 +113,53 @@ func (m *migration) warnFailure(role algorithms.Role, o *algorithms.Observation)
 }
 
 // warnLimited logs a warning unless it did so within the last warnEvery.
-func (p *progress) warnLimited(last *moment, message string, attrs ...any) {
+func (p *progress) warnLimited(last *clock.Moment, message string, attrs ...any) {
 	// Of several requests that fail at once, one logs.
-	if last.renew(warnEvery) {
+	if last.Renew(warnEvery) {
 		p.log.Warn(message, attrs...)
 	}
 }
 
-// assessmentAge returns how long ago the last assessment was made.
-func (p *progress) assessmentAge() time.Duration {
-	if a := p.assessment.Load(); a != nil {
-		return time.Since(a.at)
+// Errors returns for how many requests an expression has failed.
+func (m *migration) Errors() int64 { return m.progress.counts.errors.Load() }
+
+// NoteError counts and logs that an expression has failed for a request, and what the policy does then.
+func (m *migration) NoteError(err error, onError string) {
+	m.progress.counts.errors.Add(1)
+	m.progress.warnLimited(&m.progress.counts.warned.expressionFailed,
+		"shadowlimit: an expression fails; on_error decides, and explain shows why",
+		"policy", m.spec.Policy, "on_error", onError, "error", err)
+}
+
+// NoteRefusedLimit logs that a side's own limit of a key is refused.
+func (m *migration) NoteRefusedLimit(role algorithms.Role, err error) {
+	m.progress.warnLimited(&m.progress.counts.warned.limitRefused,
+		"shadowlimit: LimitOf gives no valid limit for a key; Limit holds",
+		"policy", m.spec.Policy, "side", role.String(), "error", err)
+}
+
+// fallbackCount is how often one fallback has decided.
+type fallbackCount struct {
+	Limiter         string
+	Denied, Allowed int64
+}
+
+// Fallbacks returns how often each fallback has decided in the place of the enforced side.
+func (m *migration) Fallbacks() (list [len(fallbackLimiters)]fallbackCount) {
+	for n, limiter := range fallbackLimiters {
+		f := &m.progress.counts.fallbacks[n]
+		list[n] = fallbackCount{limiter, f.denied.Load(), f.allowed.Load()}
 	}
-	return time.Since(p.started)
+	return list
+}
+
+// Waiting returns how many checks wait for the side that is asked after the answer.
+func (m *migration) Waiting() int { return m.progress.async.waiting() }
+
+// LastFailure returns when a side last failed a request, and why; the zero time if it never has.
+func (m *migration) LastFailure(role algorithms.Role) (at time.Time, reason string) {
+	if last := m.progress.counts.lapses[role].Load(); last != nil {
+		return last.at, last.reason
+	}
+	return time.Time{}, ""
 }

@@ -51,13 +51,8 @@ func newHarmWorld(t *testing.T) *harmWorld {
 	w, ledger := &harmWorld{states: stages.NewMemoryStore()}, evidence.NewMemoryLedger()
 	for n := range 3 {
 		h := &Harness{unwatch: func() {}}
-		h.instance, err = newInstance(instanceConfig{name: set.Name, id: fmt.Sprint("i", n), log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg := h.fleet.fleetConfig
-		cfg.store, cfg.ledger, cfg.alone = w.states, ledger, false
-		h.fleet = newFleet(cfg)
+		cfg := instanceConfig{name: set.Name, id: fmt.Sprint("i", n), log: slog.New(slog.DiscardHandler)}
+		h.instance = assemble(cfg, newEngineOn(set.Name, []*store{newMemoryStore()}, nil), shared{store: w.states, ledger: ledger})
 		first, err := h.planOf(set, &plan{})
 		if err != nil {
 			t.Fatal(err)

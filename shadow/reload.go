@@ -66,8 +66,8 @@ func (h *Harness) reload(set *policies.Set) error {
 	// The series of a policy that is gone would stay at their last value for ever.
 	h.warn(set)
 	dropped := droppedFrom(before, next)
-	h.fleet.replan(next, dropped)
-	h.synchronize(next)
+	h.replan(next, dropped)
+	h.engine.Synchronize(next)
 	for _, m := range dropped {
 		if next.named(m.spec.Policy) == nil {
 			h.durations.DeletePartialMatch(prometheus.Labels{"policy": m.spec.Policy})

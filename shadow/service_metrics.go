@@ -10,20 +10,16 @@ var serviceMetrics = []family[*collector]{
 	{
 		"breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.stores {
-				if s.sync == nil {
-					send(boolean(s.nodes.open()), s.name)
-				}
+			for _, s := range c.engine.storeHealth() {
+				send(boolean(s.Open), s.Name)
 			}
 		},
 	},
 	{
 		"store_errors_total", "Evaluations that a store has failed; store \"\" is the service's own.",
 		counter, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.stores {
-				if s.sync == nil {
-					send(float64(s.errors.Load()), s.name)
-				}
+			for _, s := range c.engine.storeHealth() {
+				send(float64(s.Errors), s.Name)
 			}
 		},
 	},
@@ -31,35 +27,43 @@ var serviceMetrics = []family[*collector]{
 		"synchronization_age_seconds",
 		"For how long the fleet may not know what this instance has admitted; store \"\" is synchronized with the service's own Redis.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			c.synchronized(func(s *store) { send(s.sync.age().Seconds(), s.name) })
+			for _, s := range c.engine.syncHealth() {
+				send(s.Age.Seconds(), s.Name)
+			}
 		},
 	},
 	{
 		"synchronization_failures_total", "Exchanges of a synchronized store without an answer; they are sent again.",
 		counter, []string{"store"}, func(c *collector, send sender) {
-			c.synchronized(func(s *store) { send(float64(s.sync.health.failed.Load()), s.name) })
+			for _, s := range c.engine.syncHealth() {
+				send(float64(s.Failed), s.Name)
+			}
 		},
 	},
 	{
 		"synchronization_waiting_keys", "Keys that the last exchange of a synchronized store has left for the next one.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			c.synchronized(func(s *store) { send(float64(s.sync.health.waiting.Load()), s.name) })
+			for _, s := range c.engine.syncHealth() {
+				send(float64(s.Waiting), s.Name)
+			}
 		},
 	},
 	{
 		"synchronized_keys", "Keys that this instance holds of a synchronized store.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			c.synchronized(func(s *store) { send(float64(s.sync.memory.Stats().Keys), s.name) })
+			for _, s := range c.engine.syncHealth() {
+				send(float64(s.Keys), s.Name)
+			}
 		},
 	},
 	{
 		"leader", "1 while this instance leads: it evaluates all policies, and the others show what it publishes.",
-		gauge, nil, func(c *collector, send sender) { send(boolean(c.engine.view.leads.Load())) },
+		gauge, nil, func(c *collector, send sender) { send(boolean(c.fleet.Leads())) },
 	},
 	{
 		"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.",
 		gauge, nil, func(c *collector, send sender) {
-			send(boolean(c.engine.button.pressed()))
+			send(boolean(c.engine.overruled.Load()))
 		},
 	},
 	{

@@ -13,7 +13,7 @@ import (
 // settle finishes a check that its store has judged: it asks what no store has judged, makes the
 // decision, then classifies what has failed, and records the outcome. A client's answer is not
 // evidence, so the decision does not wait for the classes.
-func (e *engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation, o *observations, d *Decision) {
+func (e *engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation, o *observations, d *answer) {
 	ev.answerNone(c, o)
 	ev.markUnasked(c, o)
 	ev.callCustom(ctx, c, o)
@@ -22,9 +22,9 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation
 
 	local := localAnswer{role: c.Enforced}
 	if ev.fedLocally() {
-		local = e.local.feed(c, ev, e.view.instances())
+		local = e.local.feed(c, ev, e.view.Load().instances)
 	}
-	ev.decide(c, o, &local, d)
+	ev.decide(c.Enforced, o, &local, d)
 
 	// The client of today's limiter has disconnected: this answer is not read, and it must not
 	// count as evidence. The limiter may have been charged all the same.
@@ -144,10 +144,10 @@ func (ev *evaluation) clientLeft(ctx context.Context, c *algorithms.Check, o *ob
 		ctx.Err() == context.Canceled
 }
 
-// decide writes the enforced side's decision. If an enforced candidate fails, the
+// decide writes the answer, which is the enforced side's. If an enforced candidate fails, the
 // authoritative decides if it has answered. Otherwise the rule for failures does, and always for a first limit.
-func (ev *evaluation) decide(c *algorithms.Check, o *observations, local *localAnswer, d *Decision) {
-	from := c.Enforced
+func (ev *evaluation) decide(enforced algorithms.Role, o *observations, local *localAnswer, d *answer) {
+	from := enforced
 	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged && !ev.spec.FirstLimit {
 		from = algorithms.Authoritative
 	}
@@ -157,10 +157,9 @@ func (ev *evaluation) decide(c *algorithms.Check, o *observations, local *localA
 	}
 
 	limit := &ev.limits[from]
-	d.Decision, d.Unenforced = o[from].Decision, o[from.Other()]
-	d.Policy, d.Limit, d.Window = c.Policy, limit.Requests, limit.Window
-	d.Shape = ev.sides[from].shape
-	d.Enforced, d.Fallback = from, failed || from != c.Enforced
+	d.Decision, d.Other = o[from].Decision, &o[from.Other()]
+	d.Limit, d.Shape = limit, ev.sides[from].shape
+	d.Enforced, d.Fallback = from, failed || from != enforced
 	if failed {
 		d.Decision = ev.fallback(limit, local)
 	}
@@ -255,9 +254,9 @@ func (e *engine) evidenceTime(c *algorithms.Check, ev *evaluation, o *observatio
 	// Memory has read the clock already.
 	judged := &o[c.Enforced]
 	if s := ev.primaryStore; e.clock == nil && s != nil && !s.remote() && !judged.At.IsZero() {
-		return s.wall.at(judged.At, e.view)
+		return s.wall.at(judged.At, e)
 	}
-	return e.view.now()
+	return e.now()
 }
 
 // deferOther queues the side that is asked after the answer, and reports whether it is

@@ -332,14 +332,14 @@ type wallClock struct {
 // keptAhead is how long a difference stands.
 const keptAhead = int64(time.Second / time.Microsecond)
 
-func (w *wallClock) at(instant time.Time, view *fleetView) time.Time {
+func (w *wallClock) at(instant time.Time, e *engine) time.Time {
 	us := instant.UnixMicro()
 	if left := w.until.Load() - us; 0 < left && left <= keptAhead {
 		return instant.Add(time.Duration(w.ahead.Load()))
 	}
 
 	// Requests that find it at once store the same.
-	now := view.now()
+	now := e.now()
 	w.ahead.Store(int64(now.Sub(instant)))
 	w.until.Store(us + keptAhead)
 	return now

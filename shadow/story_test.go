@@ -211,18 +211,12 @@ func (s *story) start(name string, file int, generation int64, idle bool) error 
 	}
 	n := &storyNode{name: name, link: &storyLink{story: s}, file: file, generation: generation, idle: idle}
 	log := slog.New(slog.DiscardHandler)
-	button, view := newButton(RedButton{}, log), newFleetView()
-	e := newEngine("story", []*store{newMemoryStore()}, button, view, nil)
 	disk, err := newDisk(s.dir, "story", name)
 	if err != nil {
 		return err
 	}
-	n.Harness = &Harness{unwatch: func() {}, instance: &instance{engine: e, cfg: instanceConfig{log: log}}}
-	n.fleet = newFleet(fleetConfig{
-		failing: func() []string { return nil }, ownAway: func() bool { return false },
-		id: name, log: log, plan: &e.plan, view: view, button: button, checkStores: e.checkStores,
-		store: n.link, ledger: s.ledger, disk: disk, name: "story",
-	})
+	n.Harness = &Harness{unwatch: func() {}}
+	n.instance = assemble(instanceConfig{name: "story", id: name, log: log}, newEngineOn("story", []*store{newMemoryStore()}, nil), shared{n.link, s.ledger, disk})
 	p, err := n.planOf(storyFile(file, generation), &plan{})
 	if err != nil {
 		return err
@@ -421,13 +415,13 @@ func (s *story) tell(out *strings.Builder) {
 
 // enforces says which side a process enforces.
 func (n *storyNode) enforces() string {
-	if n.fleet.button.pressed() {
+	if n.engine.overruled.Load() {
 		return "authoritative, by its red button"
 	}
-	m := n.fleet.migrations()[0]
+	m := n.engine.plan.Load().migrations[0]
 	share := 0
 	for hash := range uint64(100) {
-		if m.enforced(at(hash*100)) == algorithms.Candidate {
+		if m.enforced(evidence.Position{Hash: hash * 100}) == algorithms.Candidate {
 			share++
 		}
 	}

@@ -90,7 +90,7 @@ func (s *swapper) saturate(rng *rand.Rand, steps int) []int64 {
 			if d.Allowed {
 				admitted[i]++
 			}
-			either = d.Allowed || d.Unenforced.Decision.Allowed
+			either = d.Allowed || d.Unenforced().Decision.Allowed
 		}
 	}
 	return admitted

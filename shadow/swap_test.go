@@ -216,7 +216,7 @@ func TestSwapsOnlyChangeTheEnforcedSide(t *testing.T) {
 				t.Fatalf("%s: %+v, want the %s's %+v", request, d, by, want[by])
 			}
 
-			other := d.Unenforced
+			other := d.Unenforced()
 			if other.Status != algorithms.Judged || other.Decision != want[by.Other()] {
 				t.Fatalf("%s: the %s is not enforced and has %+v, alone %+v", request, by.Other(), other, want[by.Other()])
 			}

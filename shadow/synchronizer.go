@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -35,7 +36,7 @@ type synchronizer struct {
 
 // exchangeHealth is what metrics show of a synchronizer.
 type exchangeHealth struct {
-	since   moment       // since when the fleet may not know what this process has admitted
+	since   clock.Moment // since when the fleet may not know what this process has admitted
 	failed  atomic.Int64 // exchanges without an answer
 	waiting atomic.Int64 // keys that the last exchange has left for the next one
 	failing atomic.Bool  // the last exchange has failed, which was logged
@@ -48,6 +49,8 @@ const (
 	exchangeRounds = 16
 	// exchangeTimeout bounds one exchange.
 	exchangeTimeout = time.Second
+	// lastExchange bounds those of close.
+	lastExchange = 2 * time.Second
 )
 
 // newSynchronizedStore returns the store of the sides that are decided in this process and exchanged with a Redis of that
@@ -70,7 +73,7 @@ func (y *synchronizer) use(every time.Duration) {
 	}
 
 	if before == 0 {
-		y.health.since.note()
+		y.health.since.Note()
 	}
 	select {
 	case y.changed <- struct{}{}:
@@ -124,10 +127,10 @@ func (y *synchronizer) close(ctx context.Context) error {
 	}
 
 	stop()
-	if !within(ctx, fleetTimeout, func() { y.ended.Wait() }) {
+	if !clock.Within(ctx, lastExchange, func() { y.ended.Wait() }) {
 		return errExchangeHangs
 	}
-	last, cancel := context.WithTimeout(ctx, fleetTimeout)
+	last, cancel := context.WithTimeout(ctx, lastExchange)
 	defer cancel()
 
 	// One exchange tells a bounded number of keys: requests may still come, and then the time is the bound.
@@ -163,7 +166,7 @@ func (y *synchronizer) exchange(ctx context.Context) error {
 			return err
 		}
 	}
-	y.health.since.set(began)
+	y.health.since.Set(began)
 	return nil
 }
 
@@ -202,15 +205,15 @@ func (y *synchronizer) ask(ctx context.Context) (joint []algorithms.Joint, err e
 
 // age returns for how long the fleet may not know what this process has admitted.
 func (y *synchronizer) age() time.Duration {
-	if since := y.health.since.at.Load(); since != nil {
+	if since := y.health.since.At(); since != nil {
 		return time.Since(*since)
 	}
 	return 0
 }
 
-// synchronize has each synchronized store exchanged as often as the plan's sides want it: the shortest interval holds.
-func (i *instance) synchronize(p *plan) {
-	for _, s := range i.engine.stores {
+// Synchronize has each synchronized store exchanged as often as the plan's sides want it: the shortest interval holds.
+func (e *engine) Synchronize(p *plan) {
+	for _, s := range e.stores {
 		if s.sync == nil {
 			continue
 		}
@@ -227,16 +230,24 @@ func (i *instance) synchronize(p *plan) {
 	}
 }
 
-// exchangeAll exchanges all synchronized stores now.
-func (i *instance) exchangeAll(ctx context.Context, by func(*synchronizer, context.Context) error) (failed []error) {
-	for _, s := range i.engine.stores {
+// Exchange exchanges all synchronized stores now.
+func (e *engine) Exchange(ctx context.Context) error {
+	return e.eachSynchronized(func(y *synchronizer) error { return y.exchange(ctx) })
+}
+
+// closeSynchronized exchanges them a last time.
+func (e *engine) closeSynchronized(ctx context.Context) error {
+	return e.eachSynchronized(func(y *synchronizer) error { return y.close(ctx) })
+}
+
+func (e *engine) eachSynchronized(do func(*synchronizer) error) error {
+	var failed []error
+	for _, s := range e.stores {
 		if s.sync != nil {
-			if err := by(s.sync, ctx); err != nil {
-				failed = append(failed, err)
-			}
+			failed = append(failed, do(s.sync))
 		}
 	}
-	return failed
+	return errors.Join(failed...)
 }
 
 // synchronized reports whether the side is decided in the process, and exchanged behind.
@@ -244,13 +255,4 @@ func (s *side) synchronized() bool { return s.store != nil && s.store.sync != ni
 
 func (m *migration) synchronized() bool {
 	return m.sides[0].synchronized() || m.sides[1].synchronized()
-}
-
-// synchronized calls f with each synchronized store that is in use.
-func (c *collector) synchronized(f func(*store)) {
-	for _, s := range c.engine.stores {
-		if s.sync != nil && s.sync.every.Load() > 0 {
-			f(s)
-		}
-	}
 }

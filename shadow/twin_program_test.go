@@ -151,7 +151,7 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 		w.without()
 		for _, m := range w.someInstance(s.on).engine.plan.Load().migrations {
 			if a := m.sides[0].adaptation; a != nil {
-				a.follow(map[string]adaptive.State{a.key: {Less: adaptive.Level(4 * s.n)}})
+				a.Follow(map[string]adaptive.State{a.Key(): {Less: adaptive.Level(4 * s.n)}})
 			}
 		}
 	},
@@ -330,7 +330,7 @@ func (in *twinInstance) reload() {
 	m := in.migrationOf(twinRelease{}, in.engine.stores, before.migrations[0])
 	m.spec.Config.NewlyAllowed /= 2
 	in.Pair.migration = m
-	in.fleet.replan(&plan{migrations: []*migration{m}}, nil)
+	in.replan(&plan{migrations: []*migration{m}}, nil)
 }
 
 // deploy runs a process of another file beside the others for a while, with traffic of its

@@ -160,15 +160,8 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 	stores := in.connect(log)
 	in.custom = in.newCustom()
 
-	button, view := newButton(RedButton{}, log), newFleetView()
-	e := newEngine("twins", stores, button, view, nil)
-	i := &instance{engine: e, cfg: instanceConfig{observer: in.observe, log: log}}
-	i.fleet = newFleet(fleetConfig{
-		failing: func() []string { return nil }, ownAway: func() bool { return false },
-		id: in.name, log: log, plan: &e.plan, view: view, button: button, checkStores: e.checkStores,
-		store: w.states, ledger: w.ledger,
-	})
-
+	cfg := instanceConfig{name: "twins", id: in.name, observer: in.observe, log: log}
+	i := assemble(cfg, newEngineOn("twins", stores, nil), shared{store: w.states, ledger: w.ledger})
 	in.Pair = &Pair{instance: i}
 	m := in.migrationOf(r, stores, nil)
 	in.Pair.migration = m

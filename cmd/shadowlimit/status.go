@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -61,13 +62,13 @@ func (f *fleet) report(ctx context.Context, names ...string) (status.Report, err
 // no limit works and no instance can say so.
 func (f *fleet) tryWrite(ctx context.Context, list []stages.Assessment) {
 	err := f.store.TryWrite(ctx)
-	if !status.RefusesWrites(err) {
+	if !redisreply.RefusesWrites(err) {
 		return
 	}
 
 	// Beside live instances this may be the user of the command, or a replica that it was pointed at.
 	for i := range list {
-		if status.RefusesAll(err) || len(list[i].Live) == 0 && status.IsReplica(err) {
+		if redisreply.RefusesAll(err) || len(list[i].Live) == 0 && redisreply.IsReplica(err) {
 			list[i].Refused = err
 		}
 	}

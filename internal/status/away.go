@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -78,7 +79,7 @@ func NoHeartbeats(a *stages.Assessment) string {
 	text := fmt.Sprintf("0 of %d live: no instance has written to the service's Redis for %s, although it answers this report",
 		len(a.Silent), age(a.Looked().Sub(last)))
 	if a.Refused != nil {
-		return text + ": it refuses writes (" + Reason(a.Refused) + ")"
+		return text + ": it refuses writes (" + redisreply.Reason(a.Refused) + ")"
 	}
 	return text + ": they have stopped, or cannot reach it, or it refuses their writes (OOM, READONLY, rights); then " +
 		meanwhile(a.Spec.OnStoreFailure)
@@ -115,7 +116,7 @@ func storeOf(a *stages.Assessment, role algorithms.Role) string {
 func awayFrom(a *stages.Assessment, role algorithms.Role, away []string) string {
 	own := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role] == ""
 	if own && a.Refused != nil {
-		return storeOf(a, role) + " refuses writes (" + Reason(a.Refused) + ")"
+		return storeOf(a, role) + " refuses writes (" + redisreply.Reason(a.Refused) + ")"
 	}
 
 	text := fmt.Sprintf("%s does not answer on %d of %d live instances", storeOf(a, role), len(away), len(a.Live))

@@ -115,3 +115,10 @@ func TestEnforcedNamesInstancesOfAnotherFingerprint(t *testing.T) {
 		}
 	}
 }
+
+// reply is what a Redis answers in place of its work.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+
+func (reply) RedisError() {}

@@ -24,7 +24,7 @@ func Debug(d shadow.Decision) string {
 	}
 
 	fmt.Fprintf(&b, ", %s=", d.Enforced.Other())
-	if o := d.Unenforced; o.Status == algorithms.Judged {
+	if o := d.Unenforced(); o.Status == algorithms.Judged {
 		fmt.Fprintf(&b, "%s;remaining=%d", structuredBool(o.Decision.Allowed), o.Decision.Remaining)
 	} else {
 		b.WriteString("none") // skipped, deferred or failed: the metrics say which

@@ -1,4 +1,5 @@
-package status
+// Package redisreply says in plain words what a Redis has answered in place of its work, and what follows from that.
+package redisreply
 
 import (
 	"context"

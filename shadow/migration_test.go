@@ -1,0 +1,48 @@
+package shadow
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
+)
+
+// bothIn are two sides that one store judges together.
+func bothIn(st *store) [2]side {
+	return [2]side{
+		algorithmSide(algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}}, st),
+		algorithmSide(algorithms.Side{Algorithm: algorithms.GCRA{}}, st),
+	}
+}
+
+// A policy without a candidate enforces the authoritative, also where its state names a
+// completed candidate of another fingerprint.
+func TestMissingCandidateIsNotEnforced(t *testing.T) {
+	m := newMigration(stages.Spec{Policy: "p", Fingerprint: "e"}, bothIn(newMemoryStore()), options{log: slog.New(slog.DiscardHandler)})
+	m.progress.stage.Apply(stages.State{
+		Version: stages.Version{Term: 1, Seq: 1}, Stage: stages.Completed, Fingerprint: "another", Past: []stages.Past{{Fingerprint: "e", Stage: stages.Completed}},
+	})
+	if got := m.enforced(evidence.Position{}); got != algorithms.Candidate {
+		t.Fatalf("with a candidate: %s is enforced, want the completed candidate", got)
+	}
+
+	m.sides[algorithms.Candidate] = side{}
+	if got := m.enforced(evidence.Position{}); got != algorithms.Authoritative {
+		t.Errorf("without a candidate: %s is enforced", got)
+	}
+}
+
+// callerFunc is a custom limiter that is one function.
+type callerFunc func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error)
+
+func (f callerFunc) Allow(ctx context.Context, key string, l algorithms.Limit, cost int64) (algorithms.Decision, error) {
+	return f(ctx, key, l, cost)
+}
+
+// allows is one that allows everything.
+func allows(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+	return algorithms.Decision{Allowed: true}, nil
+}
