@@ -13,12 +13,11 @@ type adaptation struct {
 	*adaptive.Holding
 }
 
-// adaptationOf returns nil for a side whose limit is always the whole.
-func adaptationOf(s *policies.Side) *adaptation {
-	if s.Adaptive() == nil {
-		return nil
+// Adapt has the limit follow the rule of a configured side, if it has one.
+func (s *side) Adapt(configured *policies.Side) {
+	if rule := configured.Adaptive(); rule != nil {
+		s.adaptation = &adaptation{configured, adaptive.NewHolding(rule)}
 	}
-	return &adaptation{s, adaptive.NewHolding(s.Adaptive())}
 }
 
 // shareLevel has sides with one rule hold one level: equal sides must not differ because their levels change one after the other.

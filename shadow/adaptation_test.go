@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -149,40 +148,6 @@ func TestSaturationNeedsASignal(t *testing.T) {
 	}
 }
 
-// An instance that hears of nothing has the whole limit again after five minutes, and a reload does not change that.
-func TestLevelReturnsWithoutNews(t *testing.T) {
-	set, err := policies.Load("test.yaml", []byte(adaptiveFile(adaptiveRule, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	configured := set.Policies[0].Sides[0]
-
-	synctest.Test(t, func(t *testing.T) {
-		a := adaptationOf(configured)
-		a.Follow(map[string]adaptive.State{a.Key(): {Less: 48}})
-		for _, row := range []struct {
-			wait time.Duration
-			want adaptive.Level
-		}{{0, 16}, {time.Minute, 16}, {time.Second, 24}, {30 * time.Second, 32}, {4 * time.Minute, 64}} {
-			time.Sleep(row.wait)
-			a.Follow(nil)
-
-			reloaded := adaptationOf(configured)
-			reloaded.resume(&[2]side{{}, {adaptation: a}}) // in the other role
-			a = reloaded
-			if a.Level() != row.want {
-				t.Errorf("after %s more: %d, want %d", row.wait, a.Level(), row.want)
-			}
-		}
-
-		// A level that a stranger has published stays above the least of the rule.
-		a.Follow(map[string]adaptive.State{a.Key(): {Less: 127}})
-		if a.Level() != 16 {
-			t.Errorf("a published level below the least: %d, want 16", a.Level())
-		}
-	})
-}
-
 // The page, the command and an instance in an outage say how much of the limit holds. A count of the past says nothing.
 func TestLevelIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -208,35 +173,15 @@ func TestLevelIsShown(t *testing.T) {
 		if here := h.here().Policies[0].Levels; here != "candidate at 50 % of its limit" {
 			t.Errorf("in an outage: %q", here)
 		}
-		must(t, h.fleet.close(t.Context()))
+		if err := h.fleet.close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Minute)
 		heard, err := h.fleet.store.Heartbeat(t.Context(), stages.Heartbeat{})
 		if err != nil || heard.Levels != nil {
 			t.Errorf("levels of a minute ago: %v, %v", heard.Levels, err)
 		}
 	})
-}
-
-// Sides with one rule have one level at every instant, so that equal limiters never differ. Those with two have two.
-func TestSidesWithOneRuleShareALevel(t *testing.T) {
-	for candidate, shared := range map[string]bool{adaptiveRule: true, ", adaptive: { signal: error_rate }": false, "": false} {
-		set, err := policies.Load("test.yaml", []byte(adaptiveFile(adaptiveRule, candidate)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := set.Policies[0]
-		m := newMigration(stages.Spec{}, [2]side{{adaptation: adaptationOf(p.Sides[0])}, {adaptation: adaptationOf(p.Sides[1])}}, options{})
-
-		m.sides[0].adaptation.Follow(map[string]adaptive.State{m.sides[0].adaptation.Key(): {Less: 32}})
-		var c algorithms.Check
-		for role := range c.Sides {
-			c.Sides[role].Limit, _ = p.Sides[role].Constant()
-		}
-		m.applyLevels(&c)
-		if got := c.Sides[1].Limit.Requests == 32; c.Sides[0].Limit.Requests != 32 || got != shared {
-			t.Errorf("candidate%q: the limits are %s and %s", candidate, c.Sides[0].Limit, c.Sides[1].Limit)
-		}
-	}
 }
 
 // BenchmarkDecideAdaptive measures what a decision pays for a level, of the whole limit and of a part.
@@ -248,7 +193,7 @@ func BenchmarkDecideAdaptive(b *testing.B) {
 			rule = ""
 		}
 		h := openAdaptive(b, file.Replace(adaptiveFile("", rule)), nil)
-		if a := h.engine.plan.Load().migrations[0].sides[1].adaptation; a != nil {
+		if a := h.engine.plan.Load().migrations[0].holdings()[1]; a != nil {
 			a.Follow(map[string]adaptive.State{a.Key(): {Less: adaptive.Full - level}})
 		}
 

@@ -32,4 +32,4 @@ func (h *Harness) checkRules(set *policies.Set) error {
 // Served tells the harness that a request was served: how long its handler took, and whether it failed. Adaptive limits go by
 // it; without one it has no effect. httplimit calls it by itself. It may be called concurrently, allocates nothing and takes no
 // lock.
-func (h *Harness) Served(d time.Duration, failed bool) { h.fleet.service.counter.Add(d, failed) }
+func (h *Harness) Served(d time.Duration, failed bool) { h.fleet.Served(d, failed) }

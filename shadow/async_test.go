@@ -26,8 +26,8 @@ func newApart(t *testing.T) *apart {
 	discard := slog.New(slog.DiscardHandler)
 	twin := algorithms.Side{Algorithm: algorithms.FixedWindow{}}
 	stores := [2]*store{
-		newRemoteStore("first", algorithms.NewMemory(algorithms.MemoryConfig{}), discard),
-		newRemoteStore("second", algorithms.NewMemory(algorithms.MemoryConfig{}), discard),
+		newRemoteStore("first", algorithms.NewMemory(algorithms.MemoryConfig{}), never, discard),
+		newRemoteStore("second", algorithms.NewMemory(algorithms.MemoryConfig{}), never, discard),
 	}
 
 	a := &apart{limit: algorithms.Limit{Requests: 100, Window: time.Hour}}

@@ -104,7 +104,7 @@ func (c *collector) collectPolicy(m *migration, out chan<- prometheus.Metric) {
 	if tracked == nil {
 		return // a reload has just dropped it
 	}
-	r := reading{migration: m, fleet: tracked, totals: m.progress.recorder.Totals(), applied: *m.progress.stage.State(), assessment: tracked.Latest()}
+	r := reading{migration: m, fleet: tracked, totals: m.Recorder.Totals(), applied: *m.Stage.State(), assessment: tracked.Latest()}
 	for _, f := range c.policies {
 		f.values(r, func(v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)

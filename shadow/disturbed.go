@@ -56,6 +56,9 @@ func (p *inProcess) begin(m *migration) {
 	p.old.Store(together && !m.synchronized())
 }
 
+// Grow makes sides of this process older than a window. Tests call it.
+func (m *migration) Grow() { m.inProcess.old.Store(true) }
+
 // outlives reports whether the side's state outlives this process. A custom limiter is taken for one of
 // this process: where it keeps its state is not known.
 func (s *side) outlives() bool { return s.store != nil && s.store.remote() }
@@ -87,9 +90,10 @@ type losses struct {
 	last  int64 // guarded by the goroutine that asks
 }
 
-func newLosses(client redis.UniversalClient, name string) *losses {
+// raiseIn raises the counter of a service in a Redis.
+func raiseIn(client redis.UniversalClient, name string) func(context.Context) (int64, error) {
 	key := algorithms.KeyPrefix + "{" + name + "}:raised"
-	return &losses{raise: func(ctx context.Context) (int64, error) { return client.Incr(ctx, key).Result() }}
+	return func(ctx context.Context) (int64, error) { return client.Incr(ctx, key).Result() }
 }
 
 // found reports whether data was lost since the last call. Also a store that is new has nothing
@@ -127,7 +131,7 @@ func (e *engine) checkStores(ctx context.Context) error {
 		}
 		for _, m := range migrations {
 			if lost && m.apartIn(s) {
-				m.progress.recorder.Mark(e.now())
+				m.progress.Recorder.Mark(e.now())
 			}
 		}
 	}

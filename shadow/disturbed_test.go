@@ -18,7 +18,7 @@ func TestLostDataIsFound(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
-	one, other := newLosses(client, "test"), newLosses(client, "test")
+	one, other := &losses{raise: raiseIn(client, "test")}, &losses{raise: raiseIn(client, "test")}
 	found := func(l *losses) bool {
 		t.Helper()
 		lost, err := l.found(t.Context())
@@ -50,7 +50,7 @@ func TestLostDataIsFound(t *testing.T) {
 func TestSideOfAYoungProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		inRedis := bothIn(newRemoteStore("", algorithms.NewMemory(algorithms.MemoryConfig{}), log))[0]
+		inRedis := bothIn(newRemoteStore("", algorithms.NewMemory(algorithms.MemoryConfig{}), never, log))[0]
 		inMemory, custom := bothIn(newMemoryStore())[0], customSide(callerFunc(allows))
 		for _, test := range []struct {
 			sides [2]side

@@ -56,7 +56,7 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 // firstMatters reports whether it decides anything in the stage that a key is pinned, or soon: before a canary the
 // expression is evaluated so that one that fails is seen.
 func (m *migration) firstMatters() bool {
-	switch m.progress.stage.State().Stage {
+	switch m.progress.Stage.State().Stage {
 	case stages.Promoted, stages.Completed, stages.RolledBack:
 		return false
 	}
@@ -93,7 +93,7 @@ func (ev *evaluation) assign(c *algorithms.Check) {
 	other := c.Enforced.Other()
 	othersStore := ev.sides[other].store
 	ev.primaryStore = ev.sides[c.Enforced].store
-	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.State().Of(ev.spec.Fingerprint) == stages.Completed
+	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.Stage.State().Of(ev.spec.Fingerprint) == stages.Completed
 
 	switch {
 	case ev.completed || !ev.hasCandidate():
@@ -160,7 +160,7 @@ func (ev *evaluation) record(c *algorithms.Check, at time.Time, o *observations)
 		Protected: ev.protected[c.Key],
 		Apart:     ev.spec.Apart, First: ev.spec.FirstLimit, Window: ev.spec.Window, Young: !ev.inProcess.old.Load() && ev.young(o),
 	}
-	outcome := ev.progress.recorder.Observe(c.Key, ev.hash, at, o, &setting)
+	outcome := ev.progress.Recorder.Observe(c.Key, ev.hash, at, o, &setting)
 
 	if ev.observer != nil {
 		ev.notify(c, at, o, outcome)

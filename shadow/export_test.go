@@ -3,6 +3,6 @@ package shadow
 // Grow makes the process as old as the windows of all policies, so that sides in it are compared.
 func (i *instance) Grow() {
 	for _, m := range i.engine.plan.Load().migrations {
-		m.inProcess.old.Store(true)
+		m.Grow()
 	}
 }

@@ -274,3 +274,10 @@ func (f *fleet) close(ctx context.Context) error {
 	}
 	return err
 }
+
+// Kill ends the loops without a word to the fleet, as a process that is killed does, and returns what waits for them. Tests
+// call it.
+func (f *fleet) Kill() (wait func()) {
+	f.stop()
+	return f.done.Wait
+}

@@ -22,7 +22,7 @@ func (i *instance) here() status.Here {
 
 	// Plain limiters fall back, too, and no report of the fleet has them.
 	for _, m := range i.engine.plan.Load().migrations {
-		state := *m.progress.stage.State()
+		state := *m.Stage.State()
 		h.Policies = append(h.Policies, m.enforcement(state, now))
 		tracked := i.fleet.Policy(m.spec.Policy)
 		if tracked == nil || !m.hasCandidate() {
@@ -85,7 +85,7 @@ func (m *migration) enforcement(s stages.State, now circumstances) status.Enforc
 		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
 	case s.Fingerprint != m.spec.Fingerprint:
 		e.Why = "the fleet compares another fingerprint"
-	case s.Stage == stages.Canary && m.progress.stage.CutOff():
+	case s.Stage == stages.Canary && m.Stage.CutOff():
 		e.Why = "a canary is left after " + stages.LeaveCanaryAfter.String() + " without the store"
 	default:
 		e.Enforced = s.Name()

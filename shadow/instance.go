@@ -168,8 +168,8 @@ func (m *migration) tracked() *tracked {
 		of = algorithms.Candidate
 	}
 	return &tracked{
-		Spec: m.spec, Compared: m.hasCandidate(), Stage: m.progress.stage, Recorder: m.progress.recorder, Levels: m.holdings(),
-		Divided: m.onFailure == policies.FailLocal && m.sides[of].remote(), FellBack: m.progress.counts.fellBack,
+		Spec: m.spec, Compared: m.hasCandidate(), Stage: m.Stage, Recorder: m.Recorder, Levels: m.holdings(),
+		Divided: m.onFailure == policies.FailLocal && m.sides[of].remote(), FellBack: m.fellBack,
 	}
 }
 

@@ -185,7 +185,7 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 func checkTotalsAreShown(t *testing.T, h *Harness) {
 	t.Helper()
 	m := h.engine.plan.Load().migrations[0]
-	raised := m.progress.recorder.Totals()
+	raised := m.Recorder.Totals()
 	for field := range reflect.TypeFor[evidence.Totals]().Fields() {
 		var totals evidence.Totals
 		without := exportedOf(h.collector, m, totals)
@@ -224,7 +224,7 @@ func TestEveryTotalIsExported(t *testing.T) {
 // exportedOf is everything that a scrape shows of a policy with these totals.
 func exportedOf(c *collector, m *migration, totals evidence.Totals) string {
 	var b strings.Builder
-	r := reading{migration: m, fleet: c.fleet.Policy(m.spec.Policy), totals: totals, applied: *m.progress.stage.State(), assessment: noAssessment}
+	r := reading{migration: m, fleet: c.fleet.Policy(m.spec.Policy), totals: totals, applied: *m.Stage.State(), assessment: c.fleet.Policy(m.spec.Policy).Latest()}
 	for _, f := range policyMetrics {
 		f.values(r, func(v float64, labels ...string) { fmt.Fprintln(&b, f.name, labels, v) })
 	}

@@ -22,7 +22,7 @@ type migration struct {
 	observer  func(*compared)
 	protected map[string]bool // the keys, as requests are charged under them
 	inProcess inProcess
-	progress  *progress
+	*progress
 }
 
 // options are what a migration needs besides its sides.
@@ -94,7 +94,7 @@ func (m *migration) resume(before *migration) {
 func (m *migration) begin(o *options) {
 	m.progress = newProgress(o.secret, o.log)
 	if o.before != nil {
-		m.progress.stage = o.before.progress.stage.Copy()
+		m.progress.Stage = o.before.progress.Stage.Copy()
 	}
 
 	for role := range m.sides {
@@ -138,5 +138,5 @@ func (m *migration) enforced(at evidence.Position) algorithms.Role {
 		return algorithms.Authoritative
 	}
 
-	return m.progress.stage.Enforced(m.spec.Fingerprint, at)
+	return m.progress.Stage.Enforced(m.spec.Fingerprint, at)
 }

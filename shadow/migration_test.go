@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -22,7 +23,7 @@ func bothIn(st *store) [2]side {
 // completed candidate of another fingerprint.
 func TestMissingCandidateIsNotEnforced(t *testing.T) {
 	m := newMigration(stages.Spec{Policy: "p", Fingerprint: "e"}, bothIn(newMemoryStore()), options{log: slog.New(slog.DiscardHandler)})
-	m.progress.stage.Apply(stages.State{
+	m.progress.Stage.Apply(stages.State{
 		Version: stages.Version{Term: 1, Seq: 1}, Stage: stages.Completed, Fingerprint: "another", Past: []stages.Past{{Fingerprint: "e", Stage: stages.Completed}},
 	})
 	if got := m.enforced(evidence.Position{}); got != algorithms.Candidate {
@@ -46,3 +47,9 @@ func (f callerFunc) Allow(ctx context.Context, key string, l algorithms.Limit, c
 func allows(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 	return algorithms.Decision{Allowed: true}, nil
 }
+
+// never is the counter of a store that loses no data.
+var never = func() func(context.Context) (int64, error) {
+	var n atomic.Int64
+	return func(context.Context) (int64, error) { return n.Add(1) + 1, nil }
+}()

@@ -100,7 +100,7 @@ var policyMetrics = []family[reading]{
 		"transitions_total", "How often this instance has begun to apply a stage.",
 		counter, []string{"stage"}, ofCompared(func(r reading, send sender) {
 			for i, stage := range stages.Stages {
-				send(float64(r.progress.stage.Begun(i)), string(stage))
+				send(float64(r.Stage.Begun(i)), string(stage))
 			}
 		}),
 	},

@@ -15,9 +15,9 @@ import (
 // progress is the stage and the evidence of a migration. It outlives a new policy file that leaves
 // the fingerprint as it is.
 type progress struct {
-	stage    *stages.Current // written by the fleet
+	Stage    *stages.Current // written by the fleet
 	counts   counters
-	recorder *evidence.Recorder
+	Recorder *evidence.Recorder
 	async    *asyncQueue // nil if no side is asked after the answer
 	started  time.Time
 	log      *slog.Logger
@@ -70,10 +70,10 @@ func (c *counters) countFallback(limiter int, allowed bool) {
 }
 
 // fellBack reports whether the enforced side has left any decision to a fallback.
-func (c *counters) fellBack() bool {
+func (m *migration) fellBack() bool {
 	var sum int64
-	for i := range c.fallbacks {
-		sum += c.fallbacks[i].denied.Load() + c.fallbacks[i].allowed.Load()
+	for i := range m.counts.fallbacks {
+		sum += m.counts.fallbacks[i].denied.Load() + m.counts.fallbacks[i].allowed.Load()
 	}
 	return sum > 0
 }
@@ -88,7 +88,7 @@ type warnings struct {
 }
 
 func newProgress(secret []byte, log *slog.Logger) *progress {
-	return &progress{started: time.Now(), stage: stages.NewCurrent(), recorder: evidence.NewRecorder(secret), log: log}
+	return &progress{started: time.Now(), Stage: stages.NewCurrent(), Recorder: evidence.NewRecorder(secret), log: log}
 }
 
 // warnEvery bounds how often one kind of failure of one policy is logged: every request

@@ -88,7 +88,7 @@ func (h *Harness) reload(set *policies.Set) error {
 // droppedFrom returns the migrations whose progress does not go on in the next plan.
 func droppedFrom(before, next *plan) (dropped []*migration) {
 	for _, old := range before.migrations {
-		if m := next.named(old.spec.Policy); m == nil || m.progress != old.progress {
+		if m := next.named(old.spec.Policy); m == nil || m.Recorder != old.Recorder {
 			dropped = append(dropped, old)
 		}
 	}

@@ -123,3 +123,6 @@ func (f *fleet) followLevels(published map[string]adaptive.State) {
 		}
 	}
 }
+
+// Served counts a request that the service has answered: how long its handler took, and whether it failed. It takes no lock.
+func (f *fleet) Served(d time.Duration, failed bool) { f.service.counter.Add(d, failed) }

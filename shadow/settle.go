@@ -30,7 +30,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation
 	// count as evidence. The limiter may have been charged all the same.
 	at, left := e.evidenceTime(c, ev, o), ev.clientLeft(ctx, c, o)
 	if left && c.Enforced == algorithms.Authoritative {
-		ev.progress.recorder.OneSided(ev.hash, at, algorithms.Candidate, c.Cost, algorithms.OtherReason)
+		ev.progress.Recorder.OneSided(ev.hash, at, algorithms.Candidate, c.Cost, algorithms.OtherReason)
 		return
 	}
 	if d.Fallback && !left {

@@ -115,7 +115,7 @@ func sideOf[L caller](e *engine, configured *policies.Side, limiters map[string]
 	}
 	s := algorithmSide(configured.Bare(), st)
 	s.window = configured.Usual().Window
-	s.adaptation = adaptationOf(configured)
+	s.Adapt(configured)
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -250,7 +251,8 @@ func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	state := stages.State{Fingerprint: spec.Fingerprint, Stage: stages.Promoted}
 	enforcement := func(s stages.Spec) status.Enforcement {
 		compared := [2]side{1: customSide(AllowFunc(func(string) bool { return true }))}
-		return (&migration{spec: s, sides: compared, progress: &progress{}}).enforcement(state, circumstances{live: 3})
+		m := newMigration(s, compared, options{log: slog.New(slog.DiscardHandler)})
+		return m.enforcement(state, circumstances{live: 3})
 	}
 
 	for _, structOf := range []func(*stages.Spec) reflect.Value{

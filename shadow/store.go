@@ -42,7 +42,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 		return nil, fmt.Errorf("store %q: %w", name, err)
 	}
 
-	s := newRemoteStore(name, pair, log)
+	s := newRemoteStore(name, pair, raiseIn(client, cfg.Name), log)
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		s.nodes.cluster = newClusterNodes(cluster, pair, func(address string) *breaker {
 			return newStoreBreaker(log.With("store", loggedStore(name), "node", address))
@@ -50,7 +50,6 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	}
 	s.fullTime = fullTimeOf(client)
 
-	s.losses = newLosses(client, cfg.Name)
 	s.warnings = lua.Warnings(client)
 	for _, w := range s.warnings {
 		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", loggedStore(name), "option", w)
@@ -58,10 +57,10 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	return s, nil
 }
 
-// newRemoteStore returns the store that a pair is, which may fail.
-func newRemoteStore(name string, pair algorithms.Pair, log *slog.Logger) *store {
+// newRemoteStore returns the store that a pair is, which may fail. raise raises the counter that tells a loss of data.
+func newRemoteStore(name string, pair algorithms.Pair, raise func(context.Context) (int64, error), log *slog.Logger) *store {
 	return &store{
-		name: name, pair: pair, log: log, fullTime: lua.DefaultBudget,
+		name: name, pair: pair, log: log, fullTime: lua.DefaultBudget, losses: &losses{raise: raise},
 		nodes: &nodes{whole: newStoreBreaker(log.With("store", loggedStore(name)))},
 	}
 }

@@ -43,7 +43,7 @@ func (f pairFunc) Evaluate(ctx context.Context, c []algorithms.Check, o [][2]alg
 }
 
 func storeOn(p algorithms.Pair) *store {
-	return newRemoteStore("", p, slog.New(slog.DiscardHandler))
+	return newRemoteStore("", p, never, slog.New(slog.DiscardHandler))
 }
 
 func (s *store) ask(both bool) error {

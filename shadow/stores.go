@@ -47,7 +47,7 @@ func appendSynchronized(stores []*store, of *store, client redis.UniversalClient
 	case *redis.ClusterClient, *redis.Ring:
 		return stores
 	}
-	return append(stores, newSynchronizedStore(of.name, of.pair.(*lua.Pair), log))
+	return append(stores, newSynchronizedStore(of.name, algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true}), of.pair.(*lua.Pair), log))
 }
 
 // clientWarnings returns the options of Redis clients that do not suit a limiter, in the

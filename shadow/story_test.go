@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -105,7 +106,7 @@ func (l *storyLink) reach() (*stages.MemoryStore, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut || l.away {
-		return nil, errCut
+		return nil, errors.New("out of reach")
 	}
 	return l.primary, nil
 }
@@ -142,7 +143,7 @@ func (l *storyLink) note(next stages.State) {
 		return
 	}
 	actor := next.Actor
-	if byLeader(next) {
+	if strings.HasPrefix(next.Actor, "leader ") {
 		actor = "the leader" // whichever that is
 	}
 	l.events = append(l.events, fmt.Sprintf("%s stores: %s: %s", actor, what, next.Reason))

@@ -55,9 +55,9 @@ const (
 
 // newSynchronizedStore returns the store of the sides that are decided in this process and exchanged with a Redis of that
 // name. The pair is its.
-func newSynchronizedStore(name string, pair *lua.Pair, log *slog.Logger) *store {
+func newSynchronizedStore(name string, memory *algorithms.Memory, pair *lua.Pair, log *slog.Logger) *store {
 	y := &synchronizer{
-		memory: algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true}), pair: pair, log: log.With("store", loggedStore(name)),
+		memory: memory, pair: pair, log: log.With("store", loggedStore(name)),
 		changed: make(chan struct{}, 1),
 		// A process that starts again is another one: its exchanges have numbers of their own.
 		flight: lua.Exchange{Process: fmt.Sprintf("%016x", rand.Uint64())},

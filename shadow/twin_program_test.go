@@ -142,7 +142,7 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 		w.without()
 		w.ends.Go(func() {
 			for range 10 * s.n {
-				w.someInstance(s.on).fleet.service.counter.Add(time.Second+s.span, false)
+				w.someInstance(s.on).fleet.Served(time.Second+s.span, false)
 				time.Sleep(100 * time.Millisecond)
 			}
 		})
@@ -150,7 +150,7 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	"level": func(w *twinWorld, s twinStep) {
 		w.without()
 		for _, m := range w.someInstance(s.on).engine.plan.Load().migrations {
-			if a := m.sides[0].adaptation; a != nil {
+			if a := m.holdings()[0]; a != nil {
 				a.Follow(map[string]adaptive.State{a.Key(): {Less: adaptive.Level(4 * s.n)}})
 			}
 		}
@@ -356,8 +356,8 @@ func (w *twinWorld) deploy(s twinStep, r twinRelease) {
 	})
 }
 
-// adaptationOf returns how a side of the world gives way: to a half above 500 ms, to a quarter above 2 s.
-func (w *twinWorld) adaptationOf(s algorithms.Side) *adaptation {
+// adaptiveSide returns how a side of the world gives way: to a half above 500 ms, to a quarter above 2 s.
+func (w *twinWorld) adaptiveSide(s algorithms.Side) *policies.Side {
 	burst := ""
 	if s.Limit.Burst > 0 {
 		burst = fmt.Sprintf(", burst: %d", s.Limit.Burst)
@@ -369,7 +369,7 @@ func (w *twinWorld) adaptationOf(s algorithms.Side) *adaptation {
 		w.violate("the twins cannot be adaptive: %v", err)
 		return nil
 	}
-	return adaptationOf(set.Policies[0].Sides[0])
+	return set.Policies[0].Sides[0]
 }
 
 // proto is an answer of Redis that is an error.

@@ -57,7 +57,7 @@ func (w *twinWorld) exchangeBehind(seed uint64) (end func()) {
 
 // advance has one process exchange, and reports whether it has learned of others.
 func (f *twinFlight) advance(in *twinInstance, process int, exchange limitertest.Exchange, rng *rand.Rand) (learned bool) {
-	memory := in.engine.stores[0].sync.memory
+	memory := in.memory
 	if len(f.changes) == 0 {
 		f.changes, _ = memory.Changed(64)
 		f.number++

@@ -102,7 +102,7 @@ func (w *twinWorld) memory() time.Duration { return w.instances[0].Pair.migratio
 // rest waits until breakers have closed, which takes requests that try, and all is forgotten.
 func (w *twinWorld) rest() {
 	for range 2 {
-		time.Sleep(breakMost + breakMost/5)
+		time.Sleep(36 * time.Second) // a breaker pauses for 30 s, and a fifth
 		for range w.instances {
 			w.traffic(context.Background(), twinStep{n: len(w.instances), span: time.Second}, 1)
 		}

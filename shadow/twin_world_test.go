@@ -79,8 +79,9 @@ type twinInstance struct {
 	name    string
 	process *twinProcess
 	links   []*twinLink
-	custom  Limiter // the custom side, if there is one
-	twins   bool    // what it compares is the twins
+	custom  Limiter            // the custom side, if there is one
+	memory  *algorithms.Memory // of a synchronized store
+	twins   bool               // what it compares is the twins
 	counted twinCounts
 }
 
@@ -182,8 +183,8 @@ func (in *twinInstance) connect(log *slog.Logger) []*store {
 		in.links = append(in.links, &twinLink{twinServer: server, process: in.process, rng: rng})
 	}
 	if in.world.has(inSynchronized) {
-		y := &synchronizer{memory: algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})}
-		return []*store{{pair: y.memory, sync: y}}
+		in.memory = algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})
+		return []*store{newSynchronizedStore("", in.memory, nil, log)}
 	}
 	if !in.world.has(inFirst) && !in.world.has(inSecond) {
 		return []*store{newMemoryStore()}
@@ -191,9 +192,7 @@ func (in *twinInstance) connect(log *slog.Logger) []*store {
 
 	var stores []*store
 	for i, name := range []string{"", "second"} {
-		st := newRemoteStore(name, in.links[i], log)
-		st.losses = &losses{raise: in.links[i].raise}
-		stores = append(stores, st)
+		stores = append(stores, newRemoteStore(name, in.links[i], in.links[i].raise, log))
 	}
 	if in.world.has(inMemory) {
 		stores = append(stores, newMemoryStore())
@@ -228,11 +227,11 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 			sides[role] = customSide(in.custom)
 		}
 		check.Sides[role] = algorithms.Side{Limit: limits[role]}
-		if sides[role].custom == nil {
+		if place != customInMemory && place != customApart {
 			s.Limit = limits[role]
 			check.Sides[role] = s
 			if in.world.adapts {
-				sides[role].adaptation = in.world.adaptationOf(s)
+				sides[role].Adapt(in.world.adaptiveSide(s))
 			}
 		}
 	}
@@ -356,7 +355,7 @@ func (w *twinWorld) crash(in *twinInstance) {
 	in.process.mu.Lock()
 	in.process.crashed = true
 	in.process.mu.Unlock()
-	in.fleet.stop()
+	in.fleet.Kill()
 }
 
 // leave ends a process as a deployment does.
@@ -377,8 +376,8 @@ func (w *twinWorld) violate(format string, args ...any) {
 func (w *twinWorld) end() {
 	for _, in := range w.all {
 		if in.process.gone() {
-			_ = closeAsync(context.Background(), in.engine.plan.Load().migrations)
-			in.fleet.done.Wait()
+			_ = in.engine.Close(context.Background())
+			in.fleet.Kill()()
 			continue
 		}
 		_ = in.Close(context.Background())
