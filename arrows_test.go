@@ -21,12 +21,21 @@ var arrows = map[string][]string{
 	"internal/evidence":            {"algorithms", "internal/humanize"},
 	"internal/evidence/ledgertest": {"algorithms", "internal/evidence"},
 	"internal/inside":              {"internal/stages"},
-	"internal/stages":              {"algorithms", "internal/adaptive", "internal/humanize", "internal/evidence", "internal/gate", "policies"},
+	"internal/stages":              {"algorithms", "internal/adaptive", "internal/clock", "internal/humanize", "internal/evidence", "internal/gate", "policies"},
 	"internal/gate":                {"internal/humanize", "internal/evidence"},
 	"internal/stages/storetest":    {"internal/stages"},
+	"internal/clock":               {},
+	"internal/redisreply":          {},
+	"internal/engine": {
+		"algorithms", "internal/adaptive", "internal/clock", "internal/evidence", "internal/redisreply", "internal/stages", "lua", "policies",
+	},
+	"internal/fleet": {
+		"algorithms", "internal/adaptive", "internal/clock", "internal/evidence", "internal/gate", "internal/redisreply", "internal/stages",
+		"internal/status",
+	},
 	"shadow": {
-		"algorithms", "internal/adaptive", "internal/humanize", "internal/inside", "internal/status", "lua", "policies",
-		"internal/evidence", "internal/stages", "internal/gate",
+		"algorithms", "internal/adaptive", "internal/clock", "internal/engine", "internal/fleet", "internal/humanize", "internal/inside",
+		"internal/redisreply", "internal/status", "lua", "policies", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
 	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
@@ -51,6 +60,7 @@ var arrows = map[string][]string{
 	"internal/view":     {"policies", "shadow/httplimit"},
 	"internal/status": {
 		"algorithms", "internal/adaptive", "internal/humanize", "internal/evidence", "internal/stages", "internal/gate",
+		"internal/redisreply",
 	},
 	"dashboards": {},
 	"alerts":     {},
@@ -58,7 +68,7 @@ var arrows = map[string][]string{
 		"alerts", "algorithms", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/humanize", "internal/importer",
 		"internal/redisurl", "internal/replay",
-		"internal/serve", "internal/status", "lua", "policies", "shadow", "internal/evidence", "internal/stages", "internal/gate",
+		"internal/redisreply", "internal/serve", "internal/status", "lua", "policies", "shadow", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"cmd/shadowlimit/internal/demo": {
 		"internal/accesslog", "internal/humanize", "internal/sample", "lua", "policies",
@@ -72,10 +82,10 @@ var arrows = map[string][]string{
 // others are modules that only some packages may import.
 var others = map[string][]string{
 	"github.com/redis/go-redis/": {
-		"lua", "internal/evidence", "internal/stages", "shadow",
+		"lua", "internal/engine", "internal/evidence", "internal/stages", "shadow",
 		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor", "internal/adaptertest", "internal/redisurl",
 	},
-	"github.com/prometheus/":        {"shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},
+	"github.com/prometheus/":        {"internal/engine", "shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
 	"github.com/gofiber/":           {"adapters/fiberlimit"},

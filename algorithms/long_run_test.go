@@ -23,7 +23,7 @@ func TestEveryAlgorithmAdmitsItsLimitInTheLongRun(t *testing.T) {
 		for _, begin := range []time.Duration{0, 20 * time.Second, time.Minute - time.Microsecond} {
 			if got := saturated(t, a, limit, begin, windows); got < least || got > most {
 				t.Errorf("%s with %s, asked all the time from %s on, admits %d in %d windows, want %d to %d: in the long run an "+
-					"algorithm admits Requests per Window, on which timeToPay (shadow/debts.go), lower (internal/evidence/cause.go) "+
+					"algorithm admits Requests per Window, on which timeToPay (internal/engine/debts.go), lower (internal/evidence/cause.go) "+
 					"and RateLimit-Policy rely", a.Name(), limit, begin, got, windows, least, most)
 			}
 		}

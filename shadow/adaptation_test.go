@@ -159,7 +159,7 @@ func TestLevelIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		looked, err := stages.NewController(h.fleet.store, h.fleet.ledger, "a command").Look(t.Context())
+		looked, err := stages.NewController(h.fleet.Store, h.fleet.Ledger, "a command").Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,11 +173,11 @@ func TestLevelIsShown(t *testing.T) {
 		if here := h.here().Policies[0].Levels; here != "candidate at 50 % of its limit" {
 			t.Errorf("in an outage: %q", here)
 		}
-		if err := h.fleet.close(t.Context()); err != nil {
+		if err := h.fleet.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		heard, err := h.fleet.store.Heartbeat(t.Context(), stages.Heartbeat{})
+		heard, err := h.fleet.Store.Heartbeat(t.Context(), stages.Heartbeat{})
 		if err != nil || heard.Levels != nil {
 			t.Errorf("levels of a minute ago: %v, %v", heard.Levels, err)
 		}
@@ -193,7 +193,7 @@ func BenchmarkDecideAdaptive(b *testing.B) {
 			rule = ""
 		}
 		h := openAdaptive(b, file.Replace(adaptiveFile("", rule)), nil)
-		if a := h.engine.plan.Load().migrations[0].holdings()[1]; a != nil {
+		if a := h.engine.Plan.Load().Policies[0].Holdings()[1]; a != nil {
 			a.Follow(map[string]adaptive.State{a.Key(): {Less: adaptive.Full - level}})
 		}
 

@@ -30,7 +30,7 @@ func TestDecisionInMemoryAllocatesNothing(t *testing.T) {
 		defer cancel()
 		p.Allow(ctx, "k", 1)
 		if n := testing.AllocsPerRun(1000, func() { p.Allow(ctx, "k", 1) }); n > 0 {
-			t.Errorf("%s: %v allocations a decision, want none", p.migration.spec.Authoritative, n)
+			t.Errorf("%s: %v allocations a decision, want none", p.policy.Spec.Authoritative, n)
 		}
 	}
 }

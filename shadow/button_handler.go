@@ -3,6 +3,8 @@ package shadow
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/shadowlimit/shadowlimit/internal/fleet"
 )
 
 // RedButtonHandler returns the red button as an HTTP handler, for a service that has a place
@@ -20,16 +22,16 @@ func (h *Harness) RedButtonHandler() http.Handler { return h.buttonHandler() }
 func (p *Pair) RedButtonHandler() http.Handler { return p.buttonHandler() }
 
 func (i *instance) buttonHandler() http.Handler {
-	b, f := i.fleet.button, i.fleet
+	b, f := i.fleet.Button, i.fleet
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case http.MethodGet, http.MethodHead:
 		case http.MethodPost:
-			b.set(true, byHandler)
-			f.settlePress(r.Context())
+			b.Set(true, fleet.ByHandler)
+			f.SettlePress(r.Context())
 		case http.MethodDelete:
-			b.set(false, byHandler, bySignal)
-			f.settlePress(r.Context())
+			b.Set(false, fleet.ByHandler, fleet.BySignal)
+			f.SettlePress(r.Context())
 		default:
 			w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
 			http.Error(w, "POST presses the red button, DELETE releases it, GET reports it", http.StatusMethodNotAllowed)
@@ -38,6 +40,6 @@ func (i *instance) buttonHandler() http.Handler {
 
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(f.reportPress(r.Context())) // an error means that the client has disconnected
+		json.NewEncoder(w).Encode(f.ReportPress(r.Context())) // an error means that the client has disconnected
 	}))
 }

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -29,7 +30,7 @@ func specOf(p *policies.Policy) stages.Spec {
 			spec.PerProcess[role], _ = s.Constant()
 		}
 		if s != nil && !s.None() {
-			spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Usual()))
+			spec.Window = max(spec.Window, engine.MemoryOf(s.Algorithm, s.Usual()))
 		}
 	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {

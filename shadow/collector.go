@@ -4,8 +4,9 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/fleet"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -13,8 +14,8 @@ import (
 // duration of sides that are not in memory. All its metrics carry the name of the service.
 // policy_metrics.go and service_metrics.go have the lists. Scrapes may run concurrently: they only read.
 type collector struct {
-	engine      *engine
-	fleet       *fleet
+	engine      *engine.Engine
+	fleet       *fleet.Fleet
 	durations   *prometheus.HistogramVec
 	reloads     *reloads // nil where there is no file
 	policies    []described[reading]
@@ -42,8 +43,8 @@ type described[S any] struct {
 // reading is the state of a policy at one scrape. It is taken once, so that the series of
 // one scrape do not contradict each other: there is one stage, and its percentage.
 type reading struct {
-	*migration
-	fleet      *tracked
+	*engine.Policy
+	fleet      *fleet.Policy
 	totals     evidence.Totals
 	applied    stages.State
 	assessment *stages.Assessment // nil if it is old
@@ -92,25 +93,25 @@ func (c *collector) collect(out chan<- prometheus.Metric) {
 	}
 
 	// A reload during the scrape does not mix two sets of policies.
-	for _, m := range c.engine.plan.Load().migrations {
-		c.collectPolicy(m, out)
+	for _, p := range c.engine.Plan.Load().Policies {
+		c.collectPolicy(p, out)
 	}
 	c.durations.Collect(out)
 }
 
-func (c *collector) collectPolicy(m *migration, out chan<- prometheus.Metric) {
-	policy := m.spec.Policy
+func (c *collector) collectPolicy(p *engine.Policy, out chan<- prometheus.Metric) {
+	policy := p.Spec.Policy
 	tracked := c.fleet.Policy(policy)
 	if tracked == nil {
 		return // a reload has just dropped it
 	}
-	r := reading{migration: m, fleet: tracked, totals: m.Recorder.Totals(), applied: *m.Stage.State(), assessment: tracked.Latest()}
+	r := reading{Policy: p, fleet: tracked, totals: p.Recorder.Totals(), applied: *p.Stage.State(), assessment: tracked.Latest()}
 	for _, f := range c.policies {
 		f.values(r, func(v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)
 		})
 	}
-	if !m.hasCandidate() {
+	if !p.HasCandidate() {
 		return
 	}
 

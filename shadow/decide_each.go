@@ -12,11 +12,11 @@ import (
 //
 // The memory of a call grows with the requests: bound their number.
 func (h *Harness) DecideEach(ctx context.Context, requests []*policies.Request, into []Decision) Decision {
-	s := h.engine.take()
-	defer h.engine.give(s)
+	s := h.engine.Take()
+	defer h.engine.Give(s)
 
 	// One plan for all: a reload between two of the requests would judge them by two files.
-	now := h.engine.plan.Load()
+	now := h.engine.Plan.Load()
 	ends := make([]int, len(requests))
 	for i, r := range requests {
 		into[i] = h.check(ctx, s, now, r)

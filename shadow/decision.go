@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 )
 
 // Decision is the answer to a request: the decisions of all matching policies, joined. Any
@@ -38,7 +39,7 @@ type Decision struct {
 func (d *Decision) Unenforced() *algorithms.Observation { return &d.unenforced }
 
 // set makes it the answer to one check.
-func (d *Decision) set(c *algorithms.Check, a *answer) {
+func (d *Decision) set(c *algorithms.Check, a *engine.Answer) {
 	d.Decision, d.Policy = a.Decision, c.Policy
 	d.Limit, d.Window, d.Shape = a.Limit.Requests, a.Limit.Window, a.Shape
 	d.Enforced, d.Fallback = a.Enforced, a.Fallback
@@ -46,7 +47,7 @@ func (d *Decision) set(c *algorithms.Check, a *answer) {
 }
 
 // joinAll makes it the answers to the checks of one request, from the first to before the last, and a refusal of an expression.
-func (d *Decision) joinAll(s *scratch, from, to int, refused *Decision) {
+func (d *Decision) joinAll(s *engine.Scratch, from, to int, refused *Decision) {
 	if from == to {
 		*d = *refused
 		return

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
@@ -16,19 +17,19 @@ func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 		for _, stored := range []string{"", "e", "another"} {
 			for _, heard := range []bool{true, false} {
 				for _, completed := range []bool{false, true} {
-					m := twoSidesInMemory()
+					p := twoSidesInMemory()
 					s := stages.State{Version: stages.Version{Term: 1, Seq: 1}, Stage: stage, Percent: 100, Fingerprint: stored}
 					if completed && stored == "another" {
 						s.Past = []stages.Past{{Fingerprint: "e", Stage: stages.Completed}}
 					}
-					m.Stage.Apply(s)
+					p.Stage.Apply(s)
 					if heard {
-						m.Stage.Heard()
+						p.Stage.Heard()
 					}
 
-					e := m.enforcement(s, circumstances{})
+					e := enforcement(p, s, circumstances{})
 					side, _, _ := strings.Cut(e.Enforced, " ")
-					if got := m.enforced(evidence.Position{}).String(); got != side {
+					if got := p.Enforced(evidence.Position{}).String(); got != side {
 						t.Errorf("%s of %q, completed %t: enforces the %s and says %+v", stage, stored, completed, got, e)
 					}
 				}
@@ -38,10 +39,10 @@ func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 }
 
 // twoSidesInMemory is a policy at work.
-func twoSidesInMemory() *migration {
-	st := newMemoryStore()
-	return newMigration(stages.Spec{Policy: "p", Fingerprint: "e"}, [2]side{
-		algorithmSide(algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}}, st),
-		algorithmSide(algorithms.Side{Algorithm: algorithms.GCRA{}}, st),
-	}, options{log: slog.New(slog.DiscardHandler)})
+func twoSidesInMemory() *engine.Policy {
+	st := engine.NewMemoryStore()
+	return engine.NewPolicy(stages.Spec{Policy: "p", Fingerprint: "e"}, [2]engine.Side{
+		engine.AlgorithmSide(algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}}, st),
+		engine.AlgorithmSide(algorithms.Side{Algorithm: algorithms.GCRA{}}, st),
+	}, engine.PolicyOptions{Log: slog.New(slog.DiscardHandler)})
 }

@@ -13,9 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/clock"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
+	"github.com/shadowlimit/shadowlimit/internal/fleet"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -111,7 +112,7 @@ func newHarness(cfg Config) (*Harness, error) {
 		return nil, err
 	}
 
-	first, err := h.planOf(set, &plan{})
+	first, err := h.planOf(set, &engine.Plan{})
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (h *Harness) Close(ctx context.Context) error {
 		h.reloading.Lock() // waits for a Reload under way; no other can follow
 		defer h.reloading.Unlock()
 	}()
-	clock.Within(ctx, fleetTimeout, func() { <-ended })
+	clock.Within(ctx, fleet.Timeout, func() { <-ended })
 
 	err := h.close(ctx)
 	select {
@@ -198,7 +199,7 @@ func (h *Harness) Stages() Stages { return h.stages() }
 // fleet's stage, and without asking Redis. Both sides are still judged. It works beside
 // the button's file, signal and handler: any of them is enough. As each press it orders a
 // rollback; see RedButton.
-func (h *Harness) EnforceAuthoritative(on bool) { h.fleet.button.press(on) }
+func (h *Harness) EnforceAuthoritative(on bool) { h.fleet.Button.Press(on) }
 
 // StatusPage returns a page with the state of every policy, to be served beside metrics;
 // see [Pair.StatusPage].
@@ -211,12 +212,12 @@ func (h *Harness) Describe(out chan<- *prometheus.Desc) { h.collector.describe(o
 func (h *Harness) Collect(out chan<- prometheus.Metric) { h.collector.collect(out) }
 
 // Policies returns the policies in use.
-func (h *Harness) Policies() *policies.Set { return h.engine.plan.Load().set }
+func (h *Harness) Policies() *policies.Set { return h.engine.Plan.Load().Set }
 
 // warn logs the warnings of the policy file, which are those of validate.
 func (h *Harness) warn(set *policies.Set) {
 	for _, w := range append(slices.Clone(set.Warnings), set.Check(stages.Check)...) {
-		h.fleet.log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
+		h.fleet.Log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
 	}
 }
 
@@ -225,23 +226,23 @@ var (
 	errClosed = errors.New("the harness is closed")
 )
 
-// draft is a policy whose migration can be made.
+// draft is a policy that can be made.
 type draft struct {
 	spec  stages.Spec
-	sides [2]side
-	opts  options
+	sides [2]engine.Side
+	opts  engine.PolicyOptions
 }
 
 // planOf makes the policies of a file work. Policies that compare the same sides as in the
 // plan before keep their progress. On an error nothing has been started.
-func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
+func (h *Harness) planOf(set *policies.Set, before *engine.Plan) (*engine.Plan, error) {
 	drafts := make([]draft, len(set.Policies))
 	for i, policy := range set.Policies {
 		d, err := h.draftOf(policy)
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", policy.Name, err)
 		}
-		d.opts.before = before.named(policy.Name)
+		d.opts.Before = before.Named(policy.Name)
 		drafts[i] = d
 	}
 
@@ -250,16 +251,16 @@ func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
 	}
 
 	// Migrations start goroutines, so they are made when no error is possible any more.
-	p := &plan{set: set}
+	p := &engine.Plan{Set: set}
 	for _, d := range drafts {
-		p.migrations = append(p.migrations, newMigration(d.spec, d.sides, d.opts))
+		p.Policies = append(p.Policies, engine.NewPolicy(d.spec, d.sides, d.opts))
 	}
 	return p, nil
 }
 
 func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 	d := draft{spec: specOf(p), opts: h.options()}
-	d.opts.onFailure = p.OnStoreFailure
+	d.opts.OnFailure = p.OnStoreFailure
 	if err := d.spec.Config.Validate(); err != nil {
 		return draft{}, err
 	}
@@ -268,7 +269,7 @@ func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 		if configured == nil {
 			continue
 		}
-		s, err := sideOf(h.engine, configured, h.cfg.Limiters)
+		s, err := engine.SideOf(h.engine, configured, h.cfg.Limiters)
 		if err != nil {
 			return draft{}, err
 		}
@@ -287,10 +288,10 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) (d Decision) 
 
 // DecideInto is Decide into a place of the caller's, because a Decision is expensive to copy. What stood there is overwritten.
 func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decision) {
-	s := h.engine.take()
-	defer h.engine.give(s)
+	s := h.engine.Take()
+	defer h.engine.Give(s)
 
-	refused := h.check(ctx, s, h.engine.plan.Load(), r)
+	refused := h.check(ctx, s, h.engine.Plan.Load(), r)
 	h.engine.Judge(ctx, s)
 	d.joinAll(s, 0, s.Len(), &refused)
 }
@@ -298,34 +299,34 @@ func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decisi
 // check adds the checks of a request. All policies are asked before any store: a request goes
 // to each store once. A policy whose expression fails charges nothing, and its denial, which is
 // returned, is joined at the end: the other policies are charged and compared all the same.
-func (h *Harness) check(ctx context.Context, s *scratch, now *plan, r *policies.Request) (refused Decision) {
+func (h *Harness) check(ctx context.Context, s *engine.Scratch, now *engine.Plan, r *policies.Request) (refused Decision) {
 	refused = unlimited()
-	for list := now.set.Selection(r); ; {
+	for list := now.Set.Selection(r); ; {
 		i, more := list.Next()
 		if !more {
 			return refused
 		}
 
-		p, c := now.set.Policies[i], s.next()
+		p, c := now.Set.Policies[i], s.Next()
 		matches, err := p.CheckInto(ctx, r, c)
 		if err != nil {
-			failed := now.migrations[i].onError(p, err)
+			failed := onError(now.Policies[i], p, err)
 			refused.join(&failed)
 		}
 		if matches {
-			m, hash := now.migrations[i], h.engine.hashOf(c)
-			h.engine.add(s, m, hash, m.declaredOf(ctx, p, r))
+			m, hash := now.Policies[i], h.engine.HashOf(c)
+			h.engine.Add(s, m, hash, m.DeclaredOf(ctx, p, r))
 		}
 	}
 }
 
 // onError returns the decision of a policy whose expressions have failed.
-func (m *migration) onError(p *policies.Policy, err error) Decision {
+func onError(m *engine.Policy, p *policies.Policy, err error) Decision {
 	m.NoteError(err, p.OnError)
 
 	// No limit is known here, so an allowed request gets no response fields.
 	if p.OnError != policies.FailDeny {
 		return unlimited()
 	}
-	return Decision{Decision: lockedOut(&algorithms.Limit{}), Policy: p.Name, Fallback: true}
+	return Decision{Decision: engine.LockedOut(&algorithms.Limit{}), Policy: p.Name, Fallback: true}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -21,17 +22,17 @@ func (i *instance) here() status.Here {
 	var list []stages.Assessment
 
 	// Plain limiters fall back, too, and no report of the fleet has them.
-	for _, m := range i.engine.plan.Load().migrations {
-		state := *m.Stage.State()
-		h.Policies = append(h.Policies, m.enforcement(state, now))
-		tracked := i.fleet.Policy(m.spec.Policy)
-		if tracked == nil || !m.hasCandidate() {
+	for _, p := range i.engine.Plan.Load().Policies {
+		state := *p.Stage.State()
+		h.Policies = append(h.Policies, enforcement(p, state, now))
+		tracked := i.fleet.Policy(p.Spec.Policy)
+		if tracked == nil || !p.HasCandidate() {
 			continue
 		}
 		if last := tracked.LastJudged(&state); last != nil {
 			list = append(list, last.In(state))
-			if h.At.IsZero() || last.at.Before(h.At) {
-				h.At = last.at
+			if h.At.IsZero() || last.At.Before(h.At) {
+				h.At = last.At
 			}
 		}
 	}
@@ -50,7 +51,7 @@ type circumstances struct {
 
 // circumstances returns what changes the sides that this instance enforces, read once for all policies.
 func (i *instance) circumstances(heard *time.Time) circumstances {
-	c := circumstances{pressed: i.engine.overruled.Load(), trouble: i.fleet.Trouble()}
+	c := circumstances{pressed: i.engine.Overruled.Load(), trouble: i.fleet.Trouble()}
 	live, counted := i.fleet.Live()
 	switch {
 	case i.cfg.redis == nil || counted:
@@ -64,71 +65,71 @@ func (i *instance) circumstances(heard *time.Time) circumstances {
 }
 
 // enforcement says which side this instance enforces. Its cases are those of
-// migration.enforced, and the red button before them.
-func (m *migration) enforcement(s stages.State, now circumstances) status.Enforcement {
+// engine.Policy.Enforced, and the red button before them.
+func enforcement(p *engine.Policy, s stages.State, now circumstances) status.Enforcement {
 	e := status.Enforcement{
-		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
-		Authoritative: status.InAll(m.spec.Authoritative, m.spec.PerProcess[algorithms.Authoritative], now.live),
-		Candidate:     status.InAll(m.spec.Candidate, m.spec.PerProcess[algorithms.Candidate], now.live),
-		Enforced:      algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
-		Levels: levelsHere(m.holdings()),
+		Policy: p.Spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
+		Authoritative: status.InAll(p.Spec.Authoritative, p.Spec.PerProcess[algorithms.Authoritative], now.live),
+		Candidate:     status.InAll(p.Spec.Candidate, p.Spec.PerProcess[algorithms.Candidate], now.live),
+		Enforced:      algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(p.Spec.OnStoreFailure),
+		Levels: levelsHere(p.Holdings()),
 	}
 
 	switch {
-	case !m.hasCandidate():
+	case !p.HasCandidate():
 		e.Stage, e.Describe, e.Version = "", "no candidate", ""
 	case now.pressed:
 		e.Why = "the red button of this instance is pressed"
 	case s.Fingerprint == "":
 		e.Why = "no state of the policy has reached this instance"
-	case s.Fingerprint != m.spec.Fingerprint && s.Of(m.spec.Fingerprint) == stages.Completed:
+	case s.Fingerprint != p.Spec.Fingerprint && s.Of(p.Spec.Fingerprint) == stages.Completed:
 		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
-	case s.Fingerprint != m.spec.Fingerprint:
+	case s.Fingerprint != p.Spec.Fingerprint:
 		e.Why = "the fleet compares another fingerprint"
-	case s.Stage == stages.Canary && m.Stage.CutOff():
+	case s.Stage == stages.Canary && p.Stage.CutOff():
 		e.Why = "a canary is left after " + stages.LeaveCanaryAfter.String() + " without the store"
 	default:
 		e.Enforced = s.Name()
 	}
 
-	if m.hasCandidate() && s.Fingerprint != "" && s.Fingerprint != m.spec.Fingerprint {
-		e.Fingerprint, e.Stored = m.spec.Fingerprint, s.Fingerprint
+	if p.HasCandidate() && s.Fingerprint != "" && s.Fingerprint != p.Spec.Fingerprint {
+		e.Fingerprint, e.Stored = p.Spec.Fingerprint, s.Fingerprint
 	}
-	look := m.outlook(m.decides(&e, &s), now)
+	look := outlook(p, decides(p, &e, &s), now)
 	e.StoreUnreachable = look.StoreUnreachable()
 	return e
 }
 
 // decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
 // the policy is completed, or there is none.
-func (m *migration) decides(e *status.Enforcement, s *stages.State) [2]bool {
+func decides(p *engine.Policy, e *status.Enforcement, s *stages.State) [2]bool {
 	candidate := e.Enforced != algorithms.Authoritative.String()
-	completed := candidate && (e.Stage == stages.Completed || s.Of(m.spec.Fingerprint) == stages.Completed)
-	return [2]bool{!completed && !m.spec.FirstLimit, candidate}
+	completed := candidate && (e.Stage == stages.Completed || s.Of(p.Spec.Fingerprint) == stages.Completed)
+	return [2]bool{!completed && !p.Spec.FirstLimit, candidate}
 }
 
 // outlook says how the sides answer this instance.
-func (m *migration) outlook(decides [2]bool, now circumstances) status.Outlook {
-	o := status.Outlook{Decides: decides, OnStoreFailure: m.spec.OnStoreFailure}
-	if m.onFailure == policies.FailLocal {
+func outlook(p *engine.Policy, decides [2]bool, now circumstances) status.Outlook {
+	o := status.Outlook{Decides: decides, OnStoreFailure: p.Spec.OnStoreFailure}
+	if p.OnFailure == policies.FailLocal {
 		o.Alone = now.alone
 	}
 	for role := range o.Sides {
-		o.Sides[role], o.Reasons[role] = m.answering(algorithms.Role(role), now.trouble)
+		o.Sides[role], o.Reasons[role] = answering(p, algorithms.Role(role), now.trouble)
 	}
 	return o
 }
 
 // answering says how a side answers this instance, and why it does not. An open breaker alone would not do: a store that
 // refuses the writes of some records goes on answering for others, and opens none.
-func (m *migration) answering(role algorithms.Role, trouble error) (status.Answering, string) {
-	s := &m.sides[role]
-	at, reason := m.LastFailure(role)
-	refused := s.inOwnRedis() && redisreply.RefusesWrites(trouble)
+func answering(p *engine.Policy, role algorithms.Role, trouble error) (status.Answering, string) {
+	s := &p.Sides[role]
+	at, reason := p.LastFailure(role)
+	refused := s.InOwnRedis() && redisreply.RefusesWrites(trouble)
 	switch {
 	case refused:
 		return status.Refusing, redisreply.Reason(trouble)
-	case s.away():
+	case s.Away():
 		return status.Silent, reason
 	case !at.IsZero() && time.Since(at) <= status.LatelyFailed:
 		return status.Lapsing, reason

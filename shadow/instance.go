@@ -16,10 +16,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/clock"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/fleet"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -28,8 +29,8 @@ import (
 // judges requests and the fleet follows the other instances. The fleet writes the plan, the view
 // and the applied stages, which the engine reads. Neither calls the other.
 type instance struct {
-	engine    *engine
-	fleet     *fleet
+	engine    *engine.Engine
+	fleet     *fleet.Fleet
 	durations *prometheus.HistogramVec
 	cfg       instanceConfig
 	begun     atomic.Bool // it was started or closed
@@ -55,7 +56,7 @@ type instanceConfig struct {
 // newInstance returns an instance without a plan; see start.
 func newInstance(cfg instanceConfig) (*instance, error) {
 	cfg.log = cmp.Or(cfg.log, slog.Default())
-	e, err := newEngine(engineConfig{name: cfg.name, redis: cfg.redis, stores: cfg.stores, secret: cfg.secret, clock: cfg.clock, log: cfg.log})
+	e, err := engine.New(engine.Config{Name: cfg.name, Redis: cfg.redis, Stores: cfg.stores, Secret: cfg.secret, Clock: cfg.clock, Log: cfg.log})
 	if err != nil {
 		return nil, err
 	}
@@ -74,22 +75,22 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 type shared struct {
 	store  stages.Store
 	ledger evidence.Ledger
-	disk   *disk // nil: the last stages are not kept
+	disk   *fleet.Disk // nil: the last stages are not kept
 }
 
 // assemble puts the two halves of an instance together: what the engine reads of the fleet, and the fleet of the engine.
-func assemble(cfg instanceConfig, e *engine, in shared) *instance {
-	f := fleetConfig{
-		id: cfg.id, name: cfg.name, file: cfg.file, log: cfg.log, signal: cfg.signal,
-		store: in.store, ledger: in.ledger, disk: in.disk,
-		button: newButton(cfg.button, &e.overruled, cfg.log), seen: e.see,
-		client: e.clientWarnings(), failing: e.silentStores, ownAway: e.ownStoreIsSilent,
-		checkStores: e.checkStores,
+func assemble(cfg instanceConfig, e *engine.Engine, in shared) *instance {
+	f := fleet.Config{
+		ID: cfg.id, Name: cfg.name, File: cfg.file, Log: cfg.log, Signal: cfg.signal,
+		Store: in.store, Ledger: in.ledger, Disk: in.disk,
+		Button: fleet.NewButton(fleet.ButtonConfig(cfg.button), &e.Overruled, cfg.log), Seen: e.See,
+		ClientWarnings: e.ClientWarnings(), SilentStores: e.SilentStores, OwnStoreIsSilent: e.OwnStoreIsSilent,
+		CheckStores: e.CheckStores,
 	}
 	if cfg.redis != nil {
-		f.redis = placeOf(cfg.redis)
+		f.Redis = placeOf(cfg.redis)
 	}
-	return &instance{engine: e, fleet: newFleet(f), durations: newDurations(cfg.name), cfg: cfg}
+	return &instance{engine: e, fleet: fleet.New(f), durations: newDurations(cfg.name), cfg: cfg}
 }
 
 // placeOf returns where a Redis is, as it was configured.
@@ -107,8 +108,8 @@ func placeOf(client redis.UniversalClient) string {
 
 // openDisk returns where the instance keeps what a start without Redis has to know. Without
 // such a place it works as well, and starts with the authoritative.
-func openDisk(cfg *instanceConfig) *disk {
-	d, err := newDisk(cfg.stateDir, cfg.files, cfg.id)
+func openDisk(cfg *instanceConfig) *fleet.Disk {
+	d, err := fleet.NewDisk(cfg.stateDir, cfg.files, cfg.id)
 	if err != nil {
 		cfg.log.Warn("shadowlimit: no directory for the last stages: set Config.StateDir; "+
 			"an instance that starts without Redis enforces the authoritative", "error", err)
@@ -126,50 +127,50 @@ func instanceID(name string) string {
 	return fmt.Sprintf("%s-%08x", name, rand.Uint32())
 }
 
-// options are those of the instance's migrations.
-func (i *instance) options() options {
-	return options{observer: observed(i.cfg.observer), log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
+// options are those of the instance's policies.
+func (i *instance) options() engine.PolicyOptions {
+	return engine.PolicyOptions{Observer: observed(i.cfg.observer), Log: i.cfg.log, Secret: i.cfg.secret, Durations: i.durations}
 }
 
 // use sets the first plan.
-func (i *instance) use(p *plan) {
-	i.fleet.Replan(fleetPlanOf(p), func() { i.engine.plan.Store(p) })
+func (i *instance) use(p *engine.Plan) {
+	i.fleet.Replan(fleetPlanOf(p), func() { i.engine.Plan.Store(p) })
 }
 
-// replan replaces the plan in use, and writes the last records of the dropped migrations.
+// replan replaces the plan in use, and writes the last records of the dropped policies.
 // It may take a few seconds where a limiter or the store hangs; requests use the next plan
 // from its first lines on.
-func (i *instance) replan(next *plan, dropped []*migration) {
-	ended := i.fleet.Replan(fleetPlanOf(next), func() { i.engine.plan.Store(next) })
-	ctx, cancel := context.WithTimeout(context.Background(), fleetTimeout)
+func (i *instance) replan(next *engine.Plan, dropped []*engine.Policy) {
+	ended := i.fleet.Replan(fleetPlanOf(next), func() { i.engine.Plan.Store(next) })
+	ctx, cancel := context.WithTimeout(context.Background(), fleet.Timeout)
 	defer cancel()
-	for n, err := range closeAsync(ctx, dropped) {
+	for n, err := range engine.CloseAsync(ctx, dropped) {
 		if err != nil {
 			i.cfg.log.Warn("shadowlimit: a custom limiter that is no longer used does not return; its calls are left behind",
-				"policy", dropped[n].spec.Policy)
+				"policy", dropped[n].Spec.Policy)
 		}
 	}
 	i.fleet.FlushDropped(ctx, ended)
 }
 
 // fleetPlanOf returns what the fleet sees of a plan.
-func fleetPlanOf(p *plan) *fleetPlan {
-	next := &fleetPlan{generation: p.generation()}
-	for _, m := range p.migrations {
-		next.policies = append(next.policies, m.tracked())
+func fleetPlanOf(p *engine.Plan) *fleet.Plan {
+	next := &fleet.Plan{Generation: p.Generation()}
+	for _, m := range p.Policies {
+		next.Policies = append(next.Policies, fleetPolicyOf(m))
 	}
 	return next
 }
 
-// tracked returns what the fleet sees of a policy.
-func (m *migration) tracked() *tracked {
+// fleetPolicyOf returns what the fleet sees of a policy.
+func fleetPolicyOf(p *engine.Policy) *fleet.Policy {
 	of := algorithms.Authoritative
-	if m.spec.FirstLimit {
+	if p.Spec.FirstLimit {
 		of = algorithms.Candidate
 	}
-	return &tracked{
-		Spec: m.spec, Compared: m.hasCandidate(), Stage: m.Stage, Recorder: m.Recorder, Levels: m.holdings(),
-		Divided: m.onFailure == policies.FailLocal && m.sides[of].remote(), FellBack: m.fellBack,
+	return &fleet.Policy{
+		Spec: p.Spec, Compared: p.HasCandidate(), Stage: p.Stage, Recorder: p.Recorder, Levels: p.Holdings(),
+		Divided: p.OnFailure == policies.FailLocal && p.Sides[of].Remote(), FellBack: p.FellBack,
 	}
 }
 
@@ -179,9 +180,9 @@ func (i *instance) start(ctx context.Context) error {
 	if i.begun.Swap(true) {
 		return errBegun
 	}
-	i.engine.Synchronize(i.engine.plan.Load())
-	i.fleet.startButton(ctx)
-	i.fleet.start(ctx)
+	i.engine.Synchronize(i.engine.Plan.Load())
+	i.fleet.StartButton(ctx)
+	i.fleet.Start(ctx)
 	return nil
 }
 
@@ -191,13 +192,13 @@ var errBegun = errors.New("shadow: start: it was started or closed before")
 // every goroutine, except for custom limiters that do not return.
 func (i *instance) close(ctx context.Context) error {
 	i.begun.Store(true)
-	clock.Within(ctx, fleetTimeout, i.fleet.button.close) // its file may be on a disk that hangs
+	clock.Within(ctx, fleet.Timeout, i.fleet.Button.Close) // its file may be on a disk that hangs
 
 	// The fleet comes last: what the queues still hold belongs to its last records.
-	return errors.Join(i.engine.Close(ctx), i.fleet.close(ctx))
+	return errors.Join(i.engine.Close(ctx), i.fleet.Close(ctx))
 }
 
 // sync waits for the queues, writes all records, and applies newer states.
 func (i *instance) sync(ctx context.Context) error {
-	return errors.Join(i.engine.Drain(ctx), i.engine.Exchange(ctx), i.fleet.sync(ctx))
+	return errors.Join(i.engine.Drain(ctx), i.engine.Exchange(ctx), i.fleet.Sync(ctx))
 }

@@ -36,7 +36,7 @@ func (p *Pair) limitByKey(c *algorithms.Check, key string) {
 			side.Limit = algorithms.Limit{}
 			continue
 		}
-		p.migration.NoteRefusedLimit(algorithms.Role(role), err)
+		p.policy.NoteRefusedLimit(algorithms.Role(role), err)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 // ofCompared leaves out policies without a candidate.
 func ofCompared(values func(reading, sender)) func(reading, sender) {
 	return func(r reading, send sender) {
-		if r.hasCandidate() {
+		if r.HasCandidate() {
 			values(r, send)
 		}
 	}
@@ -30,8 +30,8 @@ func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 		if r.assessment == nil {
 			return
 		}
-		for _, ratio := range r.spec.Ratios() {
-			if r.spec.Config.Threshold(ratio) > 0 {
+		for _, ratio := range r.Spec.Ratios() {
+			if r.Spec.Config.Threshold(ratio) > 0 {
 				send(value(r.assessment.Gate.Ratio(ratio)), ratio.String())
 			}
 		}

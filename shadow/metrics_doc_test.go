@@ -13,8 +13,9 @@ import (
 	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -184,15 +185,15 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 // checkTotalsAreShown fails for a number that a harness's first policy has raised, and that no series of this policy shows.
 func checkTotalsAreShown(t *testing.T, h *Harness) {
 	t.Helper()
-	m := h.engine.plan.Load().migrations[0]
-	raised := m.Recorder.Totals()
+	p := h.engine.Plan.Load().Policies[0]
+	raised := p.Recorder.Totals()
 	for field := range reflect.TypeFor[evidence.Totals]().Fields() {
 		var totals evidence.Totals
-		without := exportedOf(h.collector, m, totals)
+		without := exportedOf(h.collector, p, totals)
 
 		number := reflect.ValueOf(raised).FieldByIndex(field.Index)
 		reflect.ValueOf(&totals).Elem().FieldByIndex(field.Index).Set(number)
-		if !number.IsZero() && exportedOf(h.collector, m, totals) == without {
+		if !number.IsZero() && exportedOf(h.collector, p, totals) == without {
 			t.Errorf("Totals.%s counts requests of a policy without a candidate, and no series of it shows the number: do not wrap "+
 				"its row of policyMetrics in compared", field.Name)
 		}
@@ -208,13 +209,13 @@ func TestEveryTotalIsExported(t *testing.T) {
 	h := harnessOfFile(t, twoSides)
 
 	// Ages do not change in a bubble.
-	m := h.engine.plan.Load().migrations[0]
+	p := h.engine.Plan.Load().Policies[0]
 	synctest.Test(t, func(t *testing.T) {
 		for field := range reflect.TypeFor[evidence.Totals]().Fields() {
 			var totals evidence.Totals
-			without := exportedOf(h.collector, m, totals)
+			without := exportedOf(h.collector, p, totals)
 			setFirst(t, reflect.ValueOf(&totals).Elem().FieldByIndex(field.Index))
-			if exportedOf(h.collector, m, totals) == without {
+			if exportedOf(h.collector, p, totals) == without {
 				t.Errorf("no series shows Totals.%s: add a row to policyMetrics", field.Name)
 			}
 		}
@@ -222,9 +223,9 @@ func TestEveryTotalIsExported(t *testing.T) {
 }
 
 // exportedOf is everything that a scrape shows of a policy with these totals.
-func exportedOf(c *collector, m *migration, totals evidence.Totals) string {
+func exportedOf(c *collector, p *engine.Policy, totals evidence.Totals) string {
 	var b strings.Builder
-	r := reading{migration: m, fleet: c.fleet.Policy(m.spec.Policy), totals: totals, applied: *m.Stage.State(), assessment: c.fleet.Policy(m.spec.Policy).Latest()}
+	r := reading{Policy: p, fleet: c.fleet.Policy(p.Spec.Policy), totals: totals, applied: *p.Stage.State(), assessment: c.fleet.Policy(p.Spec.Policy).Latest()}
 	for _, f := range policyMetrics {
 		f.values(r, func(v float64, labels ...string) { fmt.Fprintln(&b, f.name, labels, v) })
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 )
 
 // Comparison is one check and what became of its sides, for your own records. An observer may
@@ -48,11 +49,11 @@ func (c *Comparison) Differs() bool {
 }
 
 // observed returns what the engine calls for an observer, nil without one.
-func observed(observer func(Comparison)) func(*compared) {
+func observed(observer func(Comparison)) func(*engine.Comparison) {
 	if observer == nil {
 		return nil
 	}
-	return func(c *compared) {
+	return func(c *engine.Comparison) {
 		observer(Comparison{
 			Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: c.At, Enforced: c.Enforced, Outcome: Outcome(c.Outcome.String()), Observed: c.Observed,
 		})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -97,7 +97,7 @@ type PairConfig struct {
 type Pair struct {
 	*instance
 	collector *collector
-	migration *migration
+	policy    *engine.Policy
 	check     algorithms.Check // without key and cost
 	keyOf     func(*policies.Request) (string, bool)
 	limits    [2]limitOf
@@ -127,26 +127,26 @@ func newPair(cfg PairConfig) (*Pair, error) {
 		return nil, err
 	}
 
-	var sides [2]side
+	var sides [2]engine.Side
 	for role, configured := range [2]Side{cfg.Authoritative, cfg.Candidate} {
-		sides[role] = customSide(configured.Limiter)
+		sides[role] = engine.CustomSide(configured.Limiter)
 		switch {
 		case configured.none():
-			sides[role] = noSide()
+			sides[role] = engine.NoSide()
 		case configured.Algorithm != nil:
-			sides[role] = algorithmSide(check.Sides[role], i.engine.addStoreFor(algorithms.Role(role), configured.Algorithm))
+			sides[role] = engine.AlgorithmSide(check.Sides[role], i.engine.AddStoreFor(algorithms.Role(role), configured.Algorithm))
 		}
-		sides[role].window = configured.Limit.Window
+		sides[role].Window = configured.Limit.Window
 	}
 
 	p := &Pair{
-		instance: i, check: check, migration: newMigration(spec, sides, i.options()),
+		instance: i, check: check, policy: engine.NewPolicy(spec, sides, i.options()),
 		keyOf: cfg.Key, limits: [2]limitOf{cfg.Authoritative.LimitOf, cfg.Candidate.LimitOf},
 	}
 	if p.keyOf == nil {
 		p.keyOf = func(r *policies.Request) (string, bool) { return r.IP, true }
 	}
-	p.use(&plan{migrations: []*migration{p.migration}})
+	p.use(&engine.Plan{Policies: []*engine.Policy{p.policy}})
 	p.collector = newCollector(i, nil)
 	return p, nil
 }
@@ -177,9 +177,9 @@ func (cfg *PairConfig) specAndCheck() (stages.Spec, algorithms.Check, error) {
 		err = errors.Join(err, s.check(algorithms.Role(role), cfg.Redis != nil))
 		spec.AsksStore[role] = s.Algorithm != nil
 		if !s.none() {
-			spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Limit))
+			spec.Window = max(spec.Window, engine.MemoryOf(s.Algorithm, s.Limit))
 		}
-		check.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: recoverPanics(s.Algorithm), Limit: s.Limit}
+		check.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: engine.RecoverPanics(s.Algorithm), Limit: s.Limit}
 	}
 	return spec, check, errors.Join(err, check.CheckSides())
 }
@@ -190,7 +190,7 @@ func (s *Side) check(role algorithms.Role, inRedis bool) error {
 	case s.none() && role == algorithms.Candidate:
 		return errors.New("the candidate: NoLimit is for the Authoritative, where there is no limit today")
 	case s.Algorithm != nil && inRedis && !lua.HasScript(s.Algorithm):
-		return fmt.Errorf("the %s: %w", role, errNoScript(s.Algorithm))
+		return fmt.Errorf("the %s: %w", role, engine.ErrNoScript(s.Algorithm))
 	case (s.Limiter == nil) == (s.Algorithm == nil):
 		return fmt.Errorf("the %s: want either a Limiter or an Algorithm", role)
 	case s.Algorithm != nil:
@@ -235,14 +235,14 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) (d Decision) {
 		return p.refuse()
 	}
 
-	s := p.engine.take()
-	defer p.engine.give(s)
+	s := p.engine.Take()
+	defer p.engine.Give(s)
 
-	c := s.next()
+	c := s.Next()
 	*c = p.check
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
 	p.limitByKey(c, key)
-	p.engine.add(s, p.migration, p.engine.hashOf(c), declaration{})
+	p.engine.Add(s, p.policy, p.engine.HashOf(c), engine.Declared{})
 	p.engine.Judge(ctx, s)
 	d.set(c, s.Answer(0))
 	return d
@@ -282,7 +282,7 @@ func (p *Pair) Sync(ctx context.Context) error { return p.sync(ctx) }
 func (p *Pair) Stages() Stages { return p.stages() }
 
 // EnforceAuthoritative is the red button; see [Harness.EnforceAuthoritative].
-func (p *Pair) EnforceAuthoritative(on bool) { p.fleet.button.press(on) }
+func (p *Pair) EnforceAuthoritative(on bool) { p.fleet.Button.Press(on) }
 
 // StatusPage returns a page with the state of the pair, to be served beside metrics. It
 // shows this instance's last verdict, at most some 20 s old, in the stage that it has

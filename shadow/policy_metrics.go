@@ -23,7 +23,7 @@ var policyMetrics = []family[reading]{
 			"enforced for the key. Clients get the allow and deny of enforced true, and for its error those of fallback_decisions_total.",
 		counter, []string{"side", "decision", "enforced"}, func(r reading, send sender) {
 			for role, all := range r.totals.Decisions {
-				if role == int(algorithms.Authoritative) || r.hasCandidate() {
+				if role == int(algorithms.Authoritative) || r.HasCandidate() {
 					side, own := algorithms.Role(role).String(), r.totals.Enforced[role]
 					send(float64(own.Allowed), side, "allow", "true")
 					send(float64(own.Denied), side, "deny", "true")
@@ -45,7 +45,7 @@ var policyMetrics = []family[reading]{
 	{
 		"adaptive_level", "The part of an adaptive side's limit that holds in this instance, up to 1; absent for other sides.",
 		gauge, []string{"side"}, func(r reading, send sender) {
-			for role, h := range r.holdings() {
+			for role, h := range r.Holdings() {
 				if h != nil {
 					send(float64(h.Level())/float64(adaptive.Full), algorithms.Role(role).String())
 				}
@@ -75,7 +75,7 @@ var policyMetrics = []family[reading]{
 			"inconclusive and authoritative_error are not compared. The fingerprint is the one that this instance compares now.",
 		counter, []string{"outcome", "fingerprint"}, ofCompared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {
-				send(float64(n), evidence.Outcome(outcome).String(), r.spec.Fingerprint)
+				send(float64(n), evidence.Outcome(outcome).String(), r.Spec.Fingerprint)
 			}
 		}),
 	},
@@ -92,7 +92,7 @@ var policyMetrics = []family[reading]{
 		"skipped_comparisons_total", "Inconclusive comparisons, by reason.",
 		counter, []string{"reason", "fingerprint"}, ofCompared(func(r reading, send sender) {
 			for reason, n := range r.totals.Skipped {
-				send(float64(n), algorithms.SkipReason(reason).String(), r.spec.Fingerprint)
+				send(float64(n), algorithms.SkipReason(reason).String(), r.Spec.Fingerprint)
 			}
 		}),
 	},
@@ -107,7 +107,7 @@ var policyMetrics = []family[reading]{
 	{
 		"policy_label", "1 for each label of the policy: the name and the text that the policy file gives it.",
 		gauge, []string{"label", "text"}, func(r reading, send sender) {
-			for name, text := range r.spec.Labels {
+			for name, text := range r.Spec.Labels {
 				send(1, name, text)
 			}
 		},
@@ -143,8 +143,8 @@ var policyMetrics = []family[reading]{
 	{
 		"gate_threshold", "The value that a ratio has to stay below; absent for one that is not judged.",
 		gauge, []string{"ratio"}, ofCompared(func(r reading, send sender) {
-			for _, ratio := range r.spec.Ratios() {
-				if p0 := r.spec.Config.Threshold(ratio); p0 > 0 {
+			for _, ratio := range r.Spec.Ratios() {
+				if p0 := r.Spec.Config.Threshold(ratio); p0 > 0 {
 					send(p0, ratio.String())
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/inside"
@@ -52,8 +53,8 @@ func newHarmWorld(t *testing.T) *harmWorld {
 	for n := range 3 {
 		h := &Harness{unwatch: func() {}}
 		cfg := instanceConfig{name: set.Name, id: fmt.Sprint("i", n), log: slog.New(slog.DiscardHandler)}
-		h.instance = assemble(cfg, newEngineOn(set.Name, []*store{newMemoryStore()}, nil), shared{store: w.states, ledger: ledger})
-		first, err := h.planOf(set, &plan{})
+		h.instance = assemble(cfg, engine.NewOn(set.Name, []*engine.Store{engine.NewMemoryStore()}, nil), shared{store: w.states, ledger: ledger})
+		first, err := h.planOf(set, &engine.Plan{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -52,10 +52,10 @@ func (h *Harness) reload(set *policies.Set) error {
 
 	// The name is part of every key in Redis and of every key's hash. With another one all
 	// limits and the evidence would begin again.
-	before := h.engine.plan.Load()
-	if set.Name != h.engine.name {
+	before := h.engine.Plan.Load()
+	if set.Name != h.engine.Name {
 		return fmt.Errorf("the name is %q, but this service keeps its state under %q; restart it to change the name",
-			set.Name, h.engine.name)
+			set.Name, h.engine.Name)
 	}
 
 	next, err := h.planOf(set, before)
@@ -68,27 +68,27 @@ func (h *Harness) reload(set *policies.Set) error {
 	dropped := droppedFrom(before, next)
 	h.replan(next, dropped)
 	h.engine.Synchronize(next)
-	for _, m := range dropped {
-		if next.named(m.spec.Policy) == nil {
-			h.durations.DeletePartialMatch(prometheus.Labels{"policy": m.spec.Policy})
+	for _, p := range dropped {
+		if next.Named(p.Spec.Policy) == nil {
+			h.durations.DeletePartialMatch(prometheus.Labels{"policy": p.Spec.Policy})
 		}
 	}
 
 	// A Close that did not wait for this reload has closed the queues of the plan
 	// before, not these.
 	if h.closed.Load() {
-		return errors.Join(closeAsync(context.Background(), next.migrations)...)
+		return errors.Join(engine.CloseAsync(context.Background(), next.Policies)...)
 	}
-	for _, c := range changesToLog(policies.Difference(before.set, set)) {
-		h.fleet.log.Info("shadowlimit: the policies have changed", "change", c)
+	for _, c := range changesToLog(policies.Difference(before.Set, set)) {
+		h.fleet.Log.Info("shadowlimit: the policies have changed", "change", c)
 	}
 	return nil
 }
 
-// droppedFrom returns the migrations whose progress does not go on in the next plan.
-func droppedFrom(before, next *plan) (dropped []*migration) {
-	for _, old := range before.migrations {
-		if m := next.named(old.spec.Policy); m == nil || m.Recorder != old.Recorder {
+// droppedFrom returns the policies whose progress does not go on in the next plan.
+func droppedFrom(before, next *engine.Plan) (dropped []*engine.Policy) {
+	for _, old := range before.Policies {
+		if p := next.Named(old.Spec.Policy); p == nil || p.Recorder != old.Recorder {
 			dropped = append(dropped, old)
 		}
 	}
@@ -161,7 +161,7 @@ func (h *Harness) look(w *watched) {
 		h.mended(w)
 	case err.Error() != w.failed:
 		w.failed = err.Error()
-		h.fleet.log.Error("shadowlimit: the policy file cannot be used; the last good one stays in use",
+		h.fleet.Log.Error("shadowlimit: the policy file cannot be used; the last good one stays in use",
 			"file", w.file, "error", err)
 	}
 }
@@ -173,5 +173,5 @@ func (h *Harness) mended(w *watched) {
 		return
 	}
 	w.failed = ""
-	h.fleet.log.Info("shadowlimit: the policy file is valid again and in use", "file", w.file)
+	h.fleet.Log.Info("shadowlimit: the policy file is valid again and in use", "file", w.file)
 }

@@ -10,7 +10,7 @@ var serviceMetrics = []family[*collector]{
 	{
 		"breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.storeHealth() {
+			for _, s := range c.engine.StoreHealth() {
 				send(boolean(s.Open), s.Name)
 			}
 		},
@@ -18,7 +18,7 @@ var serviceMetrics = []family[*collector]{
 	{
 		"store_errors_total", "Evaluations that a store has failed; store \"\" is the service's own.",
 		counter, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.storeHealth() {
+			for _, s := range c.engine.StoreHealth() {
 				send(float64(s.Errors), s.Name)
 			}
 		},
@@ -27,7 +27,7 @@ var serviceMetrics = []family[*collector]{
 		"synchronization_age_seconds",
 		"For how long the fleet may not know what this instance has admitted; store \"\" is synchronized with the service's own Redis.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.syncHealth() {
+			for _, s := range c.engine.SyncHealth() {
 				send(s.Age.Seconds(), s.Name)
 			}
 		},
@@ -35,7 +35,7 @@ var serviceMetrics = []family[*collector]{
 	{
 		"synchronization_failures_total", "Exchanges of a synchronized store without an answer; they are sent again.",
 		counter, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.syncHealth() {
+			for _, s := range c.engine.SyncHealth() {
 				send(float64(s.Failed), s.Name)
 			}
 		},
@@ -43,7 +43,7 @@ var serviceMetrics = []family[*collector]{
 	{
 		"synchronization_waiting_keys", "Keys that the last exchange of a synchronized store has left for the next one.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.syncHealth() {
+			for _, s := range c.engine.SyncHealth() {
 				send(float64(s.Waiting), s.Name)
 			}
 		},
@@ -51,7 +51,7 @@ var serviceMetrics = []family[*collector]{
 	{
 		"synchronized_keys", "Keys that this instance holds of a synchronized store.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
-			for _, s := range c.engine.syncHealth() {
+			for _, s := range c.engine.SyncHealth() {
 				send(float64(s.Keys), s.Name)
 			}
 		},
@@ -63,7 +63,7 @@ var serviceMetrics = []family[*collector]{
 	{
 		"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.",
 		gauge, nil, func(c *collector, send sender) {
-			send(boolean(c.engine.overruled.Load()))
+			send(boolean(c.engine.Overruled.Load()))
 		},
 	},
 	{

@@ -59,7 +59,7 @@ func TestSlowAlgorithmOfTheUsers(t *testing.T) {
 		if err := p.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		total := p.migration.Recorder.Totals().Outcomes
+		total := p.policy.Recorder.Totals().Outcomes
 		if total.Comparisons() != 5 || total[evidence.AgreeAllow] != 3 || total[evidence.AgreeDeny] != 2 {
 			t.Errorf("%+v: want 3 requests that both sides allow and 2 that both deny", total)
 		}

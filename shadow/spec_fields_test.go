@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -250,9 +251,9 @@ func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec.PerProcess[0] = algorithms.Limit{Requests: 2, Window: time.Hour}
 	state := stages.State{Fingerprint: spec.Fingerprint, Stage: stages.Promoted}
 	enforcement := func(s stages.Spec) status.Enforcement {
-		compared := [2]side{1: customSide(AllowFunc(func(string) bool { return true }))}
-		m := newMigration(s, compared, options{log: slog.New(slog.DiscardHandler)})
-		return m.enforcement(state, circumstances{live: 3})
+		compared := [2]engine.Side{1: engine.CustomSide(AllowFunc(func(string) bool { return true }))}
+		p := engine.NewPolicy(s, compared, engine.PolicyOptions{Log: slog.New(slog.DiscardHandler)})
+		return enforcement(p, state, circumstances{live: 3})
 	}
 
 	for _, structOf := range []func(*stages.Spec) reflect.Value{

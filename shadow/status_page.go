@@ -14,7 +14,7 @@ func (i *instance) statusPage() http.Handler {
 		if err != nil {
 			return status.Report{}, err
 		}
-		return status.Of(ctx, i.cfg.name, i.fleet.ledger, list)
+		return status.Of(ctx, i.cfg.name, i.fleet.Ledger, list)
 	}
 	return status.Page(status.Source{Report: report, Here: func() status.Here { return i.here() }})
 }

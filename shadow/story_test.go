@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/fleet"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -212,13 +214,13 @@ func (s *story) start(name string, file int, generation int64, idle bool) error 
 	}
 	n := &storyNode{name: name, link: &storyLink{story: s}, file: file, generation: generation, idle: idle}
 	log := slog.New(slog.DiscardHandler)
-	disk, err := newDisk(s.dir, "story", name)
+	disk, err := fleet.NewDisk(s.dir, "story", name)
 	if err != nil {
 		return err
 	}
 	n.Harness = &Harness{unwatch: func() {}}
-	n.instance = assemble(instanceConfig{name: "story", id: name, log: log}, newEngineOn("story", []*store{newMemoryStore()}, nil), shared{n.link, s.ledger, disk})
-	p, err := n.planOf(storyFile(file, generation), &plan{})
+	n.instance = assemble(instanceConfig{name: "story", id: name, log: log}, engine.NewOn("story", []*engine.Store{engine.NewMemoryStore()}, nil), shared{n.link, s.ledger, disk})
+	p, err := n.planOf(storyFile(file, generation), &engine.Plan{})
 	if err != nil {
 		return err
 	}
@@ -416,13 +418,13 @@ func (s *story) tell(out *strings.Builder) {
 
 // enforces says which side a process enforces.
 func (n *storyNode) enforces() string {
-	if n.engine.overruled.Load() {
+	if n.engine.Overruled.Load() {
 		return "authoritative, by its red button"
 	}
-	m := n.engine.plan.Load().migrations[0]
+	p := n.engine.Plan.Load().Policies[0]
 	share := 0
 	for hash := range uint64(100) {
-		if m.enforced(evidence.Position{Hash: hash * 100}) == algorithms.Candidate {
+		if p.Enforced(evidence.Position{Hash: hash * 100}) == algorithms.Candidate {
 			share++
 		}
 	}

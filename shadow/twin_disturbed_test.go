@@ -78,7 +78,7 @@ func (s twinSetting) disturb(program []twinStep, rng *rand.Rand) *twinWorld {
 		w.violate("of the hour from %s on %s is undisturbed", back.Format("15:04"), after-before)
 	}
 	all, fresh := time.Since(w.began).Truncate(time.Minute), w.memory()
-	if w.instances[0].Pair.migration.spec.Copied {
+	if w.instances[0].Pair.policy.Spec.Copied {
 		fresh = 0
 	}
 	switch deployed := slices.ContainsFunc(program, func(s twinStep) bool { return deployments[s.do] }); {

@@ -6,12 +6,12 @@ import (
 	"sort"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"pgregory.net/rapid"
 )
 
 // twinStep is one step of a program: traffic, or a disturbance that begins now. Which server
@@ -149,8 +149,8 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	},
 	"level": func(w *twinWorld, s twinStep) {
 		w.without()
-		for _, m := range w.someInstance(s.on).engine.plan.Load().migrations {
-			if a := m.holdings()[0]; a != nil {
+		for _, m := range w.someInstance(s.on).engine.Plan.Load().Policies {
+			if a := m.Holdings()[0]; a != nil {
 				a.Follow(map[string]adaptive.State{a.Key(): {Less: adaptive.Level(4 * s.n)}})
 			}
 		}
@@ -326,11 +326,11 @@ func (w *twinWorld) part(s twinStep, way twinWay) {
 
 // reload gives the process a file with other thresholds.
 func (in *twinInstance) reload() {
-	before := in.engine.plan.Load()
-	m := in.migrationOf(twinRelease{}, in.engine.stores, before.migrations[0])
-	m.spec.Config.NewlyAllowed /= 2
-	in.Pair.migration = m
-	in.replan(&plan{migrations: []*migration{m}}, nil)
+	before := in.engine.Plan.Load()
+	p := in.migrationOf(twinRelease{}, in.engine.Stores, before.Policies[0])
+	p.Spec.Config.NewlyAllowed /= 2
+	in.Pair.policy = p
+	in.replan(&engine.Plan{Policies: []*engine.Policy{p}}, nil)
 }
 
 // deploy runs a process of another file beside the others for a while, with traffic of its

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -50,7 +51,7 @@ var errTwinDown = errors.New("connection refused")
 
 // twinReply is the answer to one command.
 type twinReply struct {
-	observations
+	engine.Observations
 	err error
 }
 
@@ -110,10 +111,10 @@ func (s *twinServer) run(ctx context.Context, checks []algorithms.Check, life in
 			s.reduced++
 			other := c.Enforced.Other()
 			c.Sides[other] = algorithms.Side{}
-			list[i].observations, list[i].err = s.judge(c)
-			list[i].observations[other] = algorithms.Unjudged(algorithms.Deferred)
+			list[i].Observations, list[i].err = s.judge(c)
+			list[i].Observations[other] = algorithms.Unjudged(algorithms.Deferred)
 		default:
-			list[i].observations, list[i].err = s.judge(c)
+			list[i].Observations, list[i].err = s.judge(c)
 		}
 	}
 	return list
@@ -125,7 +126,7 @@ func hasLog(c *algorithms.Check) bool {
 }
 
 // judge requires s.mu.
-func (s *twinServer) judge(c algorithms.Check) (observations, error) {
+func (s *twinServer) judge(c algorithms.Check) (engine.Observations, error) {
 	if c.At.IsZero() {
 		c.At = time.Now().Add(s.clock)
 	}
@@ -146,9 +147,9 @@ func (s *twinServer) expire(at time.Time) {
 	}
 }
 
-func (s *twinServer) check(c algorithms.Check) (observations, error) {
+func (s *twinServer) check(c algorithms.Check) (engine.Observations, error) {
 	s.ran = append(s.ran, c)
-	var into [1]observations
+	var into [1]engine.Observations
 	err := s.memory.Evaluate(context.Background(), []algorithms.Check{c}, into[:])
 	return into[0], err
 }
@@ -229,7 +230,7 @@ func (l *twinLink) Evaluate(ctx context.Context, checks []algorithms.Check, into
 		failed := err
 		if err == nil {
 			failed = replies[i].err
-			into[i] = replies[i].observations
+			into[i] = replies[i].Observations
 		}
 		for role := range into[i] {
 			switch {

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"pgregory.net/rapid"
 )
 
 // twinArrangement says where two sides keep their states.
@@ -97,7 +97,7 @@ func runTwins(setting twinSetting, program []twinStep) *twinWorld {
 }
 
 // memory is how long a side's state depends on a check.
-func (w *twinWorld) memory() time.Duration { return w.instances[0].Pair.migration.spec.Window }
+func (w *twinWorld) memory() time.Duration { return w.instances[0].Pair.policy.Spec.Window }
 
 // rest waits until breakers have closed, which takes requests that try, and all is forgotten.
 func (w *twinWorld) rest() {
@@ -194,7 +194,7 @@ func (w *twinWorld) check(t interface{ Fatalf(string, ...any) }, program []twinS
 }
 
 // twinText is what two sides have answered.
-func twinText(o observations) (text string) {
+func twinText(o engine.Observations) (text string) {
 	for i := range o {
 		text += fmt.Sprintf("[%v %v %+v at %s]", o[i].Status, o[i].Err, o[i].Decision, o[i].At.Format("05.000000"))
 	}

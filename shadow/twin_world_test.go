@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
@@ -162,11 +163,11 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 	in.custom = in.newCustom()
 
 	cfg := instanceConfig{name: "twins", id: in.name, observer: in.observe, log: log}
-	i := assemble(cfg, newEngineOn("twins", stores, nil), shared{store: w.states, ledger: w.ledger})
+	i := assemble(cfg, engine.NewOn("twins", stores, nil), shared{store: w.states, ledger: w.ledger})
 	in.Pair = &Pair{instance: i}
-	m := in.migrationOf(r, stores, nil)
-	in.Pair.migration = m
-	i.use(&plan{migrations: []*migration{m}})
+	p := in.migrationOf(r, stores, nil)
+	in.Pair.policy = p
+	i.use(&engine.Plan{Policies: []*engine.Policy{p}})
 	_ = i.start(context.Background()) // it is the first start
 
 	w.mu.Lock()
@@ -177,38 +178,38 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 }
 
 // connect makes the stores of a process.
-func (in *twinInstance) connect(log *slog.Logger) []*store {
+func (in *twinInstance) connect(log *slog.Logger) []*engine.Store {
 	for i, server := range in.world.servers {
 		rng := rand.New(rand.NewPCG(uint64(len(in.world.all)), uint64(i)))
 		in.links = append(in.links, &twinLink{twinServer: server, process: in.process, rng: rng})
 	}
 	if in.world.has(inSynchronized) {
 		in.memory = algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})
-		return []*store{newSynchronizedStore("", in.memory, nil, log)}
+		return []*engine.Store{engine.NewSynchronizedStore("", in.memory, nil, log)}
 	}
 	if !in.world.has(inFirst) && !in.world.has(inSecond) {
-		return []*store{newMemoryStore()}
+		return []*engine.Store{engine.NewMemoryStore()}
 	}
 
-	var stores []*store
+	var stores []*engine.Store
 	for i, name := range []string{"", "second"} {
-		stores = append(stores, newRemoteStore(name, in.links[i], in.links[i].raise, log))
+		stores = append(stores, engine.NewRemoteStore(name, in.links[i], in.links[i].raise, log))
 	}
 	if in.world.has(inMemory) {
-		stores = append(stores, newMemoryStore())
+		stores = append(stores, engine.NewMemoryStore())
 	}
 	return stores
 }
 
 // migrationOf makes the policy of a release, and the check of a request.
-func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migration) *migration {
+func (in *twinInstance) migrationOf(r twinRelease, stores []*engine.Store, before *engine.Policy) *engine.Policy {
 	limits := in.world.limits
 	if r.halved {
 		limits[1].Requests /= 2
 		limits[1].Burst /= 2
 	}
 
-	var sides [2]side
+	var sides [2]engine.Side
 	check := algorithms.Check{Policy: twinPolicy}
 	for role, place := range in.world.places {
 		s := algorithms.Side{ID: "side " + algorithms.Role(role).String(), Algorithm: in.world.algorithm}
@@ -217,14 +218,14 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 		}
 		switch place {
 		case inFirst, inMemory, inSynchronized:
-			sides[role] = algorithmSide(s, stores[0])
+			sides[role] = engine.AlgorithmSide(s, stores[0])
 			if place == inMemory {
-				sides[role] = algorithmSide(s, stores[len(stores)-1])
+				sides[role] = engine.AlgorithmSide(s, stores[len(stores)-1])
 			}
 		case inSecond:
-			sides[role] = algorithmSide(s, stores[1])
+			sides[role] = engine.AlgorithmSide(s, stores[1])
 		case customInMemory, customApart:
-			sides[role] = customSide(in.custom)
+			sides[role] = engine.CustomSide(in.custom)
 		}
 		check.Sides[role] = algorithms.Side{Limit: limits[role]}
 		if place != customInMemory && place != customApart {
@@ -236,20 +237,20 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 		}
 	}
 	if r.plain {
-		sides[1], check.Sides[1] = side{}, algorithms.Side{}
+		sides[1], check.Sides[1] = engine.Side{}, algorithms.Side{}
 	}
 
 	config := stages.Config{Automatic: true}
 	spec := stages.Spec{Policy: twinPolicy, Fingerprint: "twins" + r.fingerprint, Config: config.WithDefaults()}
 	for role := range sides {
-		sides[role].window = limits[role].Window
-		spec.Window = max(spec.Window, memoryOf(in.world.algorithm, limits[role]))
+		sides[role].Window = limits[role].Window
+		spec.Window = max(spec.Window, engine.MemoryOf(in.world.algorithm, limits[role]))
 	}
 	o := in.options()
-	o.before = before
-	m := newMigration(spec, sides, o)
+	o.Before = before
+	p := engine.NewPolicy(spec, sides, o)
 	in.Pair.check = check
-	return m
+	return p
 }
 
 // newCustom returns a limiter of the user's, with a client of its own that gives up when its
@@ -270,7 +271,7 @@ func (in *twinInstance) newCustom() Limiter {
 		}
 		own := algorithms.Side{Algorithm: in.world.algorithm, Limit: limit}
 		c := algorithms.Check{Policy: "custom", Key: key, Cost: cost, Sides: [2]algorithms.Side{own}}
-		var into [1]observations
+		var into [1]engine.Observations
 		err := pair.Evaluate(ctx, []algorithms.Check{c}, into[:])
 		return into[0][0].Decision, errors.Join(err, into[0][0].Err)
 	})
@@ -361,7 +362,7 @@ func (w *twinWorld) crash(in *twinInstance) {
 // leave ends a process as a deployment does.
 func (w *twinWorld) leave(in *twinInstance) {
 	w.remove(in)
-	if err := in.Close(context.Background()); err != nil && !errors.Is(err, errAsync) {
+	if err := in.Close(context.Background()); err != nil && !errors.Is(err, engine.ErrAsync) {
 		w.violate("a process cannot be closed: %v", err)
 	}
 }

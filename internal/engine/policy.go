@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"cmp"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// Policy is one policy at work: its sides, as configured, and its progress. A reload
+// makes a new one, which may share the progress of the one before. Requests read it, and
+// change nothing but the counters, recorder and queue of its progress.
+type Policy struct {
+	Spec      stages.Spec
+	Sides     [2]Side // by role
+	OnFailure string
+	observer  func(*Comparison)
+	protected map[string]bool // the keys, as requests are charged under them
+	inProcess inProcess
+	*progress
+}
+
+// PolicyOptions are what a policy needs besides its sides.
+type PolicyOptions struct {
+	OnFailure string // "" means policies.FailLocal
+	Observer  func(*Comparison)
+	Log       *slog.Logger
+	Secret    []byte                   // of recorders
+	Durations *prometheus.HistogramVec // nil: durations are not measured
+	Before    *Policy                  // the policy as it was before a reload, nil if it is new
+}
+
+// NewPolicy returns a policy that is ready for requests. If the policy has the
+// fingerprint that it had before a reload, its progress goes on. If not, its stage stays as it
+// was until the fleet has heard of the new fingerprint.
+func NewPolicy(spec stages.Spec, sides [2]Side, o PolicyOptions) *Policy {
+	p := &Policy{
+		Spec: spec, Sides: sides, observer: o.Observer,
+		OnFailure: cmp.Or(o.OnFailure, policies.FailLocal),
+	}
+	p.Spec.Apart = p.HasCandidate() && !p.Spec.FirstLimit && !p.judgedTogether()
+	p.Spec.Copied = p.begunAsCopy()
+	p.protect(spec.Config.Protect, o.Secret)
+	p.shareLevel()
+	for role := range p.Sides {
+		if o.Before != nil {
+			p.Sides[role].adaptation.resume(&o.Before.Sides)
+		}
+		if o.Durations != nil && p.Sides[role].Remote() {
+			p.Sides[role].duration = o.Durations.WithLabelValues(spec.Policy, algorithms.Role(role).String())
+		}
+	}
+
+	if p.sameFingerprint(o.Before) {
+		p.resume(o.Before)
+	} else {
+		p.begin(&o)
+	}
+	p.inProcess.begin(p)
+	return p
+}
+
+// protect notes the protected keys. Instances announce them by their names in the ledger, where they may be secret.
+func (p *Policy) protect(keys []string, secret []byte) {
+	p.protected, p.Spec.Config.Protect = map[string]bool{}, nil
+	for _, key := range keys {
+		p.protected[key] = true
+		p.Spec.Config.Protect = append(p.Spec.Config.Protect, evidence.KeyName(key, secret))
+	}
+}
+
+// sameFingerprint reports whether a reload leaves alone what is compared, so that evidence and stage go on.
+func (p *Policy) sameFingerprint(before *Policy) bool {
+	return before != nil && before.Spec.Fingerprint == p.Spec.Fingerprint
+}
+
+// resume takes over what a policy of the same fingerprint has come to.
+func (p *Policy) resume(before *Policy) {
+	// A reload must not send requests again to a limiter that is known to fail, nor forget
+	// the calls that it has not returned from.
+	p.progress = before.progress
+	for role := range p.Sides {
+		p.Sides[role].breaker = before.Sides[role].breaker
+		p.Sides[role].calls = before.Sides[role].calls
+	}
+}
+
+// begin gives the policy a progress of its own.
+func (p *Policy) begin(o *PolicyOptions) {
+	p.progress = newProgress(o.Secret, o.Log)
+	if o.Before != nil {
+		p.progress.Stage = o.Before.progress.Stage.Copy()
+	}
+
+	for role := range p.Sides {
+		p.Sides[role].guardCustom(p.Spec.Policy, algorithms.Role(role), o.Log)
+	}
+	if p.Spec.Apart || p.Spec.FirstLimit && !p.Sides[algorithms.Candidate].quick() {
+		p.progress.async = newAsyncQueue()
+	}
+}
+
+// HasCandidate reports whether there is something to compare. A policy without a
+// candidate is a plain limiter.
+func (p *Policy) HasCandidate() bool { return p.Sides[algorithms.Candidate].present() }
+
+// judgedTogether reports whether one store judges both sides at one instant.
+func (p *Policy) judgedTogether() bool {
+	return p.Sides[0].store != nil && p.Sides[0].store == p.Sides[1].store
+}
+
+// fedLocally reports whether the local limiter may have to answer for a side. Sides in memory do not fail, and other
+// rules for failures need no limiter.
+func (p *Policy) fedLocally() bool {
+	return p.OnFailure == policies.FailLocal && (p.Sides[0].Remote() || p.Sides[1].Remote())
+}
+
+// distance says how far the sides lie apart.
+func (p *Policy) distance() evidence.Distance {
+	switch {
+	case p.Sides[0].store == p.Sides[1].store:
+		return evidence.OneStore
+	case p.synchronized():
+		return evidence.Synchronized
+	}
+	return evidence.TwoStores
+}
+
+// Enforced returns the side that is enforced for the key at a position.
+func (p *Policy) Enforced(at evidence.Position) algorithms.Role {
+	// A candidate that is not there cannot be enforced, whatever the state says.
+	if !p.HasCandidate() {
+		return algorithms.Authoritative
+	}
+
+	return p.progress.Stage.Enforced(p.Spec.Fingerprint, at)
+}

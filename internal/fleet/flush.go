@@ -1,0 +1,208 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/stages"
+)
+
+// How often the evidence of a policy is written, in rounds of writeLoop: where the candidate is enforced each time, because
+// triggers read it, and once more when that ends; where there is something new, before each assessment; and else as a sign that the
+// instance is there.
+const (
+	changedRounds = int(stages.EvaluateEvery / flushEvery)
+	idleRounds    = int(time.Minute / flushEvery)
+	// Keys are shown, and min_denied_keys counts them: after the first ones they may wait for longer.
+	keysSoon  = time.Minute - flushEvery
+	keysEvery = 5 * time.Minute
+)
+
+// written is what the fleet knows of the writes of a policy to the ledger. But for flushed, Fleet.writing guards it.
+type written struct {
+	flushed atomic.Int64 // the ledger has all that was counted before, us
+	round   int          // of the last write, by fleet.rounds
+	// When keys were last part of a write, by the store's clock. The zero time says that they are due.
+	keys time.Time
+	// Whether the candidate was enforced for any key at the last write, and whether something came too late for the ledger.
+	exposed, dropped bool
+	failed           bool // the last write that had time
+}
+
+// late is 1 where the last write has failed, and else 0.
+func (w *written) late() int {
+	if w.failed {
+		return 1
+	}
+	return 0
+}
+
+// past reports whether so much time has passed since an instant. A clock that has stepped back says nothing.
+func past(d time.Duration, since, now time.Time) bool {
+	passed := now.Sub(since)
+	return passed < 0 || passed >= d
+}
+
+func (p *Policy) due(round int) bool {
+	since := round - p.written.round
+	return p.written.round == 0 || since >= idleRounds || p.Stage.State().Exposed() || p.written.exposed ||
+		since >= changedRounds && p.Recorder.Changed()
+}
+
+// flush writes the records of the policies of which something is due. It begins with another policy each time: if
+// there is no time for all, it does not always leave out the same ones.
+func (f *Fleet) flush(ctx context.Context) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.rounds++
+	return f.flushEach(ctx, func(ctx context.Context, p *Policy, now time.Time) error {
+		if p.due(f.rounds) {
+			return f.flushOne(ctx, p, now)
+		}
+		if !p.Recorder.Changed() {
+			p.written.flushed.Store(now.UnixMicro()) // nothing waits
+		}
+		return nil
+	})
+}
+
+// flushAll writes everything that waits.
+func (f *Fleet) flushAll(ctx context.Context) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.rounds++
+	return f.flushEach(ctx, f.flushRest)
+}
+
+// flushEach flushes all policies at the store's time. Requires f.writing.
+func (f *Fleet) flushEach(ctx context.Context, flush func(context.Context, *Policy, time.Time) error) error {
+	// The ledger's hours and days are those of the store's clock, which all instances share. A heartbeat has just asked for it.
+	now, err := f.now(), error(nil)
+	if !f.heard.Within(flushEvery) {
+		if asked, failed := f.Store.Heartbeat(ctx, stages.Heartbeat{}); failed == nil {
+			now = asked.Now
+		} else {
+			err = failed
+		}
+	}
+
+	failed := []error{err}
+	list := f.compared()
+	if n := len(list); n > 0 {
+		list = append(list[f.rounds%n:], list[:f.rounds%n]...)
+	}
+
+	// On a node of a cluster that hangs each write takes its time, which the policies of the others must not lack.
+	slices.SortStableFunc(list, func(a, b *Policy) int { return cmp.Compare(a.written.late(), b.written.late()) })
+	for _, p := range list {
+		if err == nil {
+			failed = append(failed, flush(ctx, p, now))
+			continue
+		}
+
+		// Without the store's time there is nothing to write by, but the recorder
+		// notes that the instance was there.
+		p.Recorder.Present(now)
+	}
+	return errors.Join(failed...)
+}
+
+// flushRest writes everything of one policy, also what was counted while earlier writes failed. Requires f.writing.
+func (f *Fleet) flushRest(ctx context.Context, p *Policy, now time.Time) error {
+	p.written.keys = time.Time{}
+	for collected := false; ; {
+		waits := p.Recorder.Waiting()
+		if collected && !waits {
+			return nil
+		}
+		collected = collected || !waits
+		if err := f.flushOne(ctx, p, now); err != nil {
+			return err
+		}
+	}
+}
+
+// flushOne writes a batch of one policy. One that was not written is repeated by the next call. Requires f.writing.
+func (f *Fleet) flushOne(ctx context.Context, p *Policy, now time.Time) error {
+	id := p.id()
+	exposed := p.Stage.State().Exposed()
+	batch := p.Recorder.Batch(now, p.keysDue(exposed, now))
+	p.written.exposed = exposed
+	late := ctx.Err() != nil // what others have taken all the time for says nothing of this one
+	dropped, err := f.Ledger.Add(ctx, id, batch)
+	if !late {
+		p.written.failed = err != nil
+	}
+	if err != nil {
+		return err
+	}
+	p.Recorder.Written(batch)
+	if dropped > 0 && !p.written.dropped {
+		f.Log.Warn("shadowlimit: the ledger takes evidence of the last two hours only, by the clock of Redis; "+
+			"some is lost, after an outage or by a clock that is wrong", "policy", p.Spec.Policy, "minutes", dropped)
+	}
+	p.written.dropped = dropped > 0
+
+	if batch.Whole {
+		p.written.keys = now
+	}
+
+	// Where an earlier write failed, the rest comes with the next batches, in the next rounds.
+	if !batch.Until.IsZero() {
+		p.written.flushed.Store(batch.Until.UnixMicro())
+	}
+	if batch.Until.Equal(now) {
+		p.written.round = f.rounds
+	}
+	return nil
+}
+
+// keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, for all of them while the
+// candidate is enforced, and after a rollback for the clients that it has harmed: that write is at once. Requires f.writing.
+func (p *Policy) keysDue(exposed bool, now time.Time) bool {
+	left := p.written.exposed && !exposed
+	soon := exposed || p.Recorder.KeysWait()
+	return left || past(keysEvery, p.written.keys, now) || soon && past(keysSoon, p.written.keys, now)
+}
+
+// Replan replaces the plan in use, and has swap replace that of requests. It returns the policies of the old plan
+// whose comparison has ended; see FlushDropped.
+func (f *Fleet) Replan(next *Plan, swap func()) (dropped []*Policy) {
+	// A poll or a flush under way has the policies of the old plan, so both end first. A
+	// poll of the old plan could otherwise announce an old fingerprint after the new one.
+	f.polling.Lock()
+	f.writing.Lock()
+	f.hasDecided() // by the counts of the old plan, which end with it
+	f.changes = 0  // the states of new policies are not known
+	dropped = next.after(f.plan.Load())
+	f.plan.Store(next)
+	swap()
+	f.writing.Unlock()
+	f.polling.Unlock()
+
+	select {
+	case f.replanned <- struct{}{}:
+	default: // a poll is due already
+	}
+	return dropped
+}
+
+// FlushDropped writes the last records of policies that a reload has dropped. Their queues have ended: what they held is
+// evidence of the old plan.
+func (f *Fleet) FlushDropped(ctx context.Context, dropped []*Policy) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	for _, p := range dropped {
+		if !p.Compared {
+			continue
+		}
+		if err := f.flushRest(ctx, p, f.now()); err != nil {
+			f.Log.Warn("shadowlimit: the last seconds of evidence before the reload are lost",
+				"policy", p.Spec.Policy, "error", err)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"log/slog"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
+)
+
+// Policy is a policy of this instance as the fleet sees it: what it announces, what it has counted, and where its stage is applied. But
+// for memory it is not changed once it is part of a plan.
+type Policy struct {
+	Spec     stages.Spec
+	Compared bool                 // it has a candidate; a plain limiter has no stage, no evidence and no place in the store
+	Stage    *stages.Current      // read by requests
+	Recorder *evidence.Recorder   // written by requests; it is another one where the comparison begins anew
+	Levels   [2]*adaptive.Holding // by role; nil where a limit is always the whole
+	Divided  bool                 // an outage has its limit divided by the number of instances
+	FellBack func() bool          // a fallback has decided a request
+	*memory
+}
+
+// memory is what the fleet remembers of a policy. It outlives a new policy file that leaves the fingerprint as it is.
+type memory struct {
+	started    time.Time
+	announced  announced // guarded by Fleet.polling
+	written    written
+	assessment atomic.Pointer[assessment] // the last one, by whichever leader
+}
+
+// Plan has the policies in use. It is never changed once it is in use.
+type Plan struct {
+	Generation int64 // of the policy file, 0 without one
+	Policies   []*Policy
+}
+
+// named returns a policy, nil if there is none.
+func (p *Plan) named(policy string) *Policy {
+	for _, t := range p.Policies {
+		if t.Spec.Policy == policy {
+			return t
+		}
+	}
+	return nil
+}
+
+// after gives the policies of a plan their memories: those that go on in it keep theirs. It returns the others of the plan before.
+// Requires Fleet.polling.
+func (p *Plan) after(before *Plan) (dropped []*Policy) {
+	for _, t := range p.Policies {
+		t.memory = &memory{started: time.Now()}
+		if old := before.named(t.Spec.Policy); old != nil && old.Recorder == t.Recorder {
+			t.memory = old.memory
+
+			// Other thresholds, say, are no other fingerprint, but the fleet has to hear of them.
+			t.announced.revised = t.announced.revised || !reflect.DeepEqual(old.Spec, t.Spec)
+		}
+	}
+	for _, old := range before.Policies {
+		if t := p.named(old.Spec.Policy); t == nil || t.Recorder != old.Recorder {
+			dropped = append(dropped, old)
+		}
+	}
+	return dropped
+}
+
+// id names the policy's evidence in the ledger. Evidence of an instance with another
+// fingerprint has a name of its own, and belongs to no stage.
+func (p *Policy) id() evidence.ID {
+	s := *p.Stage.State()
+	s.Fingerprint = p.Spec.Fingerprint
+	return s.LedgerID(p.Spec.Policy)
+}
+
+// apply takes a state that supersedes the applied one. Requires Fleet.polling.
+func (p *Policy) apply(s stages.State) {
+	if p.Stage.Apply(s) {
+		p.Recorder.Restart()
+	}
+}
+
+// announced is what the fleet knows of a policy from this instance, and what the log knows of the fleet.
+type announced struct {
+	known   bool   // the fleet has the spec
+	revised bool   // the fleet has a spec of the fingerprint, but not this one
+	other   string // the fleet's fingerprint, as logged; "" if it is this instance's
+}
+
+// announces reports whether the next heartbeat has the spec of a policy. The leader evaluates by the last
+// announcement, so an instance of another fingerprint keeps silent. Requires Fleet.polling.
+func (p *Policy) announces() bool {
+	if p.Stage.State().Fingerprint != p.Spec.Fingerprint {
+		p.announced.known = false
+		return false
+	}
+	return !p.announced.known || p.announced.revised
+}
+
+// Differs reports whether the fleet compares something else than this instance.
+func (p *Policy) Differs() bool {
+	stored := p.Stage.State().Fingerprint
+	return stored != "" && stored != p.Spec.Fingerprint
+}
+
+// noteFingerprint logs that the fleet compares something else than this instance, and the end of
+// that: a line for each change, with the policy file of this instance if it has one. Requires Fleet.polling.
+func (p *Policy) noteFingerprint(file string, log *slog.Logger) {
+	// "" stands for no difference, so that its end is a change as well.
+	s := p.Stage.State()
+	stored := s.Fingerprint
+	if !p.Differs() {
+		stored = ""
+	}
+	if stored == p.announced.other {
+		return
+	}
+	p.announced.other = stored
+
+	// Of several files on one machine an operator looks for the one that was not deployed.
+	attrs := []any{"policy", p.Spec.Policy, "fingerprint", p.Spec.Fingerprint}
+	if file != "" {
+		attrs = append(attrs, "file", file)
+	}
+	switch {
+	case stored == "":
+		log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)
+	case s.Of(p.Spec.Fingerprint) == stages.Completed:
+		log.Warn("shadowlimit: the fleet has another policy file than this instance, which goes on enforcing "+
+			"the candidate that it has completed", append(attrs, "stored", stored)...)
+	default:
+		log.Warn("shadowlimit: the fleet has another policy file than this instance, which enforces the authoritative; "+
+			"see shadowlimit status POLICY for what it waits for", append(attrs, "stored", stored)...)
+	}
+}
