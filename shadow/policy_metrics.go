@@ -122,7 +122,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"stage_undone", "1 while the policy is in shadow, and the policy file before it had a canary or a promotion, to which it would return.",
-		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.applied.Undone() != nil)) }),
+		gauge, nil, ofCompared(func(r reading, send sender) { send(boolean(r.applied.Undone() != nil)) }),
 	},
 	{
 		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first.",
