@@ -27,7 +27,7 @@ func TestOnlyRegularFilesOfUsualSizeAreRead(t *testing.T) {
 		if _, err := policies.LoadFile(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
-		if _, _, err := policies.TestFile(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := policies.TestFile(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("tests in %s: %v, want %s", name, err, want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // SuiteReport is the result of a policy file's tests.
@@ -30,58 +28,33 @@ type SuiteReport struct {
 	// Failures are in the order of their places in the tests file. A test may have
 	// several.
 	Failures []Problem `json:"failures"`
-	// Coverage by policy, in the order of the file.
-	Coverage []Coverage `json:"coverage"`
 
 	problems *Problems // that describe the failures
 }
 
-// Coverage says which ways of a policy the tests have seen.
-type Coverage struct {
-	Policy string `json:"policy"`
-	// Matched reports whether any request was charged, Passed whether any was not.
-	// A policy without a condition charges every request.
-	Matched bool `json:"matched"`
-	Passed  bool `json:"passed"`
-}
-
 // Error implements error: the failures, with their places.
 func (r *SuiteReport) Error() string { return r.problems.Error() }
-
-// Uncovered names the policies of which the tests have not seen both ways, as far as
-// there are two. The set must be the one that TestFile returned with the report.
-func (r *SuiteReport) Uncovered(set *Set) (names []string) {
-	for i, c := range r.Coverage {
-		conditional := set.Policies[i].when != nil
-		if !c.Matched || conditional && !c.Passed {
-			names = append(names, c.Policy)
-		}
-	}
-	return names
-}
 
 // suite is a tests file while it runs.
 type suite struct {
 	*reader
 	set    *Set
 	report *SuiteReport
-	cover  map[string]*Coverage // by policy, of the report
-	lines  map[string]int       // of the tests by name
+	lines  map[string]int // of the tests by name
 }
 
 // TestFile runs the tests of a policy file. The error is a *Problems if a file is
 // not as it should be, and wraps the one of [ReadFile] if one cannot be read. Tests that
-// fail are in the report. Report and set are nil on an error.
-func TestFile(name string) (*SuiteReport, *Set, error) {
+// fail are in the report, which is nil on an error.
+func TestFile(name string) (*SuiteReport, error) {
 	text, err := ReadFile(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("policies: test: %w", err)
+		return nil, fmt.Errorf("policies: test: %w", err)
 	}
 
 	s := &suite{
 		reader: &reader{Problems{File: name}},
 		report: &SuiteReport{File: name, Failures: []Problem{}},
-		cover:  map[string]*Coverage{},
 		lines:  map[string]int{},
 	}
 	var tests, at *yaml.Node
@@ -89,7 +62,7 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 		s.root(root, &tests, &at)
 	}
 	if s.Failed() {
-		return nil, nil, &s.Problems
+		return nil, &s.Problems
 	}
 
 	// As seen from the tests file, so that the pair of files can be moved together.
@@ -99,10 +72,10 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 	s.set, err = LoadFile(s.report.Policies)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.fail(at, "policies: there is no file %s: name it as seen from this file", s.report.Policies)
-		return nil, nil, &s.Problems
+		return nil, &s.Problems
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	return s.run(tests)
 }
@@ -124,20 +97,14 @@ func keep(into **yaml.Node) func(*yaml.Node) {
 }
 
 // run runs the tests. Its error is one of the tests file itself.
-func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
-	s.report.Coverage = make([]Coverage, len(s.set.Policies))
-	for i, p := range s.set.Policies {
-		s.report.Coverage[i].Policy = p.Name
-		s.cover[p.Name] = &s.report.Coverage[i]
-	}
-
+func (s *suite) run(tests *yaml.Node) (*SuiteReport, error) {
 	// A file without a test would pass, and look as if the policies were tested.
 	items := s.items(tests, "tests")
 	if len(items) == 0 && !s.Failed() {
 		s.fail(tests, "tests: want at least one")
 	}
 	if s.Failed() {
-		return nil, nil, &s.Problems
+		return nil, &s.Problems
 	}
 
 	// A problem while a test runs is a failure of that test.
@@ -154,7 +121,7 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 	s.sort()
 	s.report.Failures = append(s.report.Failures, s.List...)
 	s.report.problems = &s.Problems
-	return s.report, s.set, nil
+	return s.report, nil
 }
 
 // test runs one test: a request with its checks, or a sequence with decisions.
@@ -192,21 +159,16 @@ func (s *suite) test(n *yaml.Node) {
 	}
 }
 
-// charges returns what the set charges a request, and notes which policies matched. An
-// expression that fails is a failure of the test: no check could show it.
+// checks returns what the set charges a request. An expression that fails is a failure of the test: no check could show it.
 func (s *suite) checks(n *yaml.Node, name string, r *Request) (checks []algorithms.Check) {
 	for _, p := range s.set.Policies {
 		c, matches, err := p.Check(context.Background(), r)
 
-		// A policy that does not match is noted, too: a suite that never meets its "when" is told at the end.
 		switch {
 		case err != nil:
 			s.fail(n, "%s: policy %s: %s", name, p.Name, strings.TrimPrefix(err.Error(), "policies: "))
 		case matches:
-			s.cover[p.Name].Matched = true
 			checks = append(checks, c)
-		default:
-			s.cover[p.Name].Passed = true
 		}
 	}
 	return checks
@@ -220,20 +182,21 @@ func (s *suite) validChecks(name string, request, want *yaml.Node) {
 		return
 	}
 
-	// Without the right number of checks, comparing one by one would blame the wrong
-	// policies.
 	got := s.checks(request, name, r)
 	before := s.errors()
 	items := s.items(want, "charges")
-	// A list that cannot be read, or a policy that the file has not, is told alone: the rest follows from it.
-	if s.errors() > before || !s.knowsAll(items) {
+	if s.errors() > before {
 		return
 	}
-	if len(items) != len(got) {
-		s.fail(want, "%s: the request is charged by %s: list every check, and no other", name, namesOr("no policy", policiesOf(got)))
-		return
+
+	// Without the right policies, comparing one by one would blame the wrong ones. A check need not name its policy.
+	same := len(items) == len(got)
+	for i := range min(len(items), len(got)) {
+		listed := placesOf(items[i]).orNone("policy").Value
+		same = same && (listed == "" || listed == got[i].Policy)
 	}
-	if s.swapped(name, want, items, policiesOf(got)) {
+	if !same {
+		s.fail(want, "%s: the request is charged by %s: list every check, and no other, in the order of the policies", name, policiesOf(got))
 		return
 	}
 	for i, item := range items {
@@ -241,45 +204,18 @@ func (s *suite) validChecks(name string, request, want *yaml.Node) {
 	}
 }
 
-// swapped reports whether a test lists the right policies in another order than the file's, and notes that.
-func (s *suite) swapped(name string, want *yaml.Node, items []*yaml.Node, got []string) bool {
-	listed := make([]string, len(items))
-	for i, item := range items {
-		listed[i] = placesOf(item).orNone("policy").Value
+// policiesOf lists the policies of checks.
+func policiesOf(checks []algorithms.Check) string {
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.Policy)
 	}
-	if slices.Equal(listed, got) || !slices.Equal(slices.Sorted(slices.Values(listed)), slices.Sorted(slices.Values(got))) {
-		return false
-	}
-
-	s.fail(want, "%s: list the checks in the order of the policies: %s", name, strings.Join(got, ", "))
-	return true
-}
-
-func policiesOf(checks []algorithms.Check) []string {
-	names := make([]string, len(checks))
-	for i, c := range checks {
-		names[i] = c.Policy
-	}
-	return names
-}
-
-// namesOr lists names, or says none where there is no name.
-func namesOr(none string, names []string) string {
-	if len(names) == 0 {
-		return none
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), "no policy")
 }
 
 // validCheck compares the fields that a test gives, as text: a key is text, and the
 // other fields are written as a person would.
 func (s *suite) validCheck(name string, n *yaml.Node, c *algorithms.Check) {
-	// The fields of another policy would all be wrong.
-	if at := placesOf(n).orNone("policy"); at.Value != "" && at.Value != c.Policy {
-		s.fail(at, "%s: policy is %q, want %q", name, c.Policy, at.Value)
-		return
-	}
-
 	// What a test leaves out is not compared.
 	compare := func(what, got string) field {
 		return field{read: func(n *yaml.Node) {
@@ -306,22 +242,6 @@ func (s *suite) validCheck(name string, n *yaml.Node, c *algorithms.Check) {
 		"authoritative": compare("authoritative", authoritative),
 		"candidate":     compare("candidate", shortForm(c.Sides[algorithms.Candidate])),
 	})
-}
-
-// knowsAll reports whether the file has the policies that charges name.
-func (s *suite) knowsAll(checks []*yaml.Node) bool {
-	var names []string
-	for _, p := range s.set.Policies {
-		names = append(names, p.Name)
-	}
-
-	before := s.errors()
-	for _, check := range checks {
-		if at := placesOf(check).orNone("policy"); at.Value != "" && !slices.Contains(names, at.Value) {
-			s.fail(at, "the file has no policy %q: %s", at.Value, humanize.Remedy(at.Value, names))
-		}
-	}
-	return s.errors() == before
 }
 
 // shortForm writes a charged side as the command line does.
@@ -498,8 +418,7 @@ func (s *suite) request(n *yaml.Node) *Request {
 
 	r, err := requestOf(n)
 	if err != nil {
-		message := withoutPackage(err)
-		s.fail(fieldOf(n, message), "%s", message)
+		s.fail(n, "%s", withoutPackage(err))
 		return nil
 	}
 	return r
@@ -516,28 +435,4 @@ func requestOf(n *yaml.Node) (*Request, error) {
 		return nil, err
 	}
 	return ParseRequest(text)
-}
-
-// wrongField is how a message about a request begins that names one of its fields. The messages are those of ParseRequest, which
-// reads JSON and knows no lines: only the names lead back to the nodes of the file.
-var wrongField = regexp.MustCompile(`^request: (unknown field "([^"]*)"|([a-z]+)[.:])`)
-
-// fieldOf returns the node of the field that a message is about: the name of one that requests do not have, the value of any other. It is
-// the whole request where the message names none.
-func fieldOf(n *yaml.Node, message string) *yaml.Node {
-	m := wrongField.FindStringSubmatch(message)
-	if m == nil {
-		return n
-	}
-
-	// The name of an unknown field is the mistake, and of a known field its value.
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		switch name := n.Content[i].Value; {
-		case name == m[2] && strings.Contains(m[1], "unknown"):
-			return n.Content[i]
-		case name == m[3] && name != "":
-			return target(n.Content[i+1])
-		}
-	}
-	return n
 }

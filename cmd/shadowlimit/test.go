@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -58,13 +57,13 @@ func testAction(c *cli.Context, out io.Writer) error {
 
 	failed := 0
 	for _, file := range c.Args().Slice() {
-		report, set, err := policies.TestFile(file)
+		report, err := policies.TestFile(file)
 		if err != nil {
 			return inFile(file, err)
 		}
 
 		failed += report.Failed
-		err = format.print(out, report, func(out io.Writer) error { return writeTests(out, file, report, set) })
+		err = format.print(out, report, func(out io.Writer) error { return writeTests(out, file, report) })
 		if err != nil {
 			return err
 		}
@@ -75,13 +74,10 @@ func testAction(c *cli.Context, out io.Writer) error {
 	return nil
 }
 
-func writeTests(out io.Writer, file string, r *policies.SuiteReport, set *policies.Set) error {
+func writeTests(out io.Writer, file string, r *policies.SuiteReport) error {
 	if r.Failed > 0 {
 		fmt.Fprintln(out, r.Error())
 	}
 	_, err := fmt.Fprintf(out, "%s: %d passed, %d failed\n", file, r.Passed, r.Failed)
-	if names := r.Uncovered(set); len(names) > 0 {
-		_, err = fmt.Fprintf(out, "  not seen both to match and not to match: %s\n", strings.Join(names, ", "))
-	}
 	return err
 }

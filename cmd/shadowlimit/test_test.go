@@ -73,10 +73,6 @@ func TestTest(t *testing.T) {
 		invocation
 	}{
 		{shopFile, rightTest + readTest, invocation{"all seen", nil, 0, []string{"FILE: 2 passed, 0 failed\n"}, nil}},
-		{shopFile, rightTest, invocation{
-			"half seen", nil, 0,
-			[]string{"FILE: 1 passed, 0 failed\n", ": writes, reads\n"}, nil,
-		}},
 		{shopFile, readTest + wrongTest + rightTest, invocation{"a wrong key", nil, 1, []string{
 			"FILE:4:75: wrong: key is \"vip\", want \"nobody\"\n |   - { name: wrong,",
 			"\n | " + strings.Repeat(" ", 74) + "^\n", "FILE: 2 passed, 1 failed\n",
@@ -155,10 +151,6 @@ func TestTestJSON(t *testing.T) {
 			Severity, Message string
 			Line, Column      int
 		}
-		Coverage []struct {
-			Policy          string
-			Matched, Passed bool
-		}
 	}
 
 	decoded(t, out, &report)
@@ -167,9 +159,8 @@ func TestTestJSON(t *testing.T) {
 		t.Errorf("status %d, %q, %+v", status, talk, report)
 	}
 
-	got := fmt.Sprint(report.Passed, report.Failed, report.Failures, report.Coverage)
-	const want = `1 1 [{error wrong: key is "vip", want "nobody" 4 75}] ` +
-		`[{writes true true} {reads true true}]`
+	got := fmt.Sprint(report.Passed, report.Failed, report.Failures)
+	const want = `1 1 [{error wrong: key is "vip", want "nobody" 4 75}]`
 	if got != want {
 		t.Errorf("report %s", got)
 	}
