@@ -114,9 +114,6 @@ func screenOn(file *os.File, lines bool) func(io.Writer, *status.Report) error {
 			r.WriteList(&b) // a strings.Builder never fails
 		} else {
 			r.WriteText(&b)
-			for i := range r.Policies {
-				r.Policies[i].WriteCharts(&b)
-			}
 		}
 
 		width, height, _ := term.GetSize(int(file.Fd())) // 0 if the size is unknown

@@ -164,8 +164,8 @@ func (j *judgement) timeSeen() row {
 // evident is the condition that it is sure enough that a ratio is below its threshold.
 func (j *judgement) evident(s *ratio) row {
 	score, bar := s.score.mean(), barFor(j.evidence.Step.Percent)
-	c := condition(unsure, score >= bar, "evidence of "+s.of.String(), scoreText(score), scoreText(bar),
-		fmt.Sprintf("%s, but not surely yet: its score is %s, and %s is needed", s.text(), scoreText(score), scoreText(bar)))
+	c := condition(unsure, score >= bar, "evidence of "+s.of.String(), ScoreText(score), ScoreText(bar),
+		fmt.Sprintf("%s, but not surely yet: its score is %s, and %s is needed", s.text(), ScoreText(score), ScoreText(bar)))
 	if !c.Met && s.above() {
 		c.rank, c.Reason = harmful, s.text()+": find out why the limiters differ"
 	}
@@ -175,6 +175,6 @@ func (j *judgement) evident(s *ratio) row {
 // unrisen is the condition that a ratio has not risen lately.
 func (j *judgement) unrisen(s *ratio) row {
 	have := s.against.regression.value()
-	return condition(harmful, have < suspect, "no regression of "+s.of.String(), scoreText(have), fmt.Sprintf("below %d", suspect),
-		fmt.Sprintf("%s may have risen above its threshold: its regression score is %s, and steps need less than %d", s.of, scoreText(have), suspect))
+	return condition(harmful, have < suspect, "no regression of "+s.of.String(), ScoreText(have), fmt.Sprintf("below %d", suspect),
+		fmt.Sprintf("%s may have risen above its threshold: its regression score is %s, and steps need less than %d", s.of, ScoreText(have), suspect))
 }

@@ -7,7 +7,7 @@
 //     verdict, one sentence, the conditions of the step, and the numbers that they rest on.
 //   - [Alarms] and [Triggers] say whether an enforced candidate must be held or rolled
 //     back now.
-//   - [Walk] and [Series] look back over a history: when each step would have been taken, and what to draw of it.
+//   - [Walk] looks back over a history: when each step would have been taken.
 //
 // A ratio is the share of one kind of difference, and has a threshold. Each hour gives one value of a ratio. A score says how
 // surely the ratio is below its threshold, and a regression score how surely it has risen above it lately.

@@ -134,7 +134,7 @@ func (g *Result) Brief() string {
 	for _, r := range evidence.AllRatios {
 		if part := g.Ratio(r); part.Threshold > 0 {
 			text += fmt.Sprintf("; %s %s of %s, score %s",
-				r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score))
+				r, optional(part.Ratio), humanize.Percent(part.Threshold), ScoreText(part.Score))
 		}
 	}
 	return text

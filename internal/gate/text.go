@@ -27,7 +27,7 @@ func (g *Result) WriteText(w io.Writer) error {
 			continue
 		}
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), part.Range(),
-			humanize.Percent(part.Threshold), scoreText(part.Score), scoreText(part.Regression))
+			humanize.Percent(part.Threshold), ScoreText(part.Score), ScoreText(part.Regression))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -69,7 +69,8 @@ func (r *RatioResult) Range() string {
 	return strings.TrimSuffix(humanize.Percent(*r.LowerBound), " %") + " to " + humanize.Percent(*r.UpperBound)
 }
 
-func scoreText(score float64) string {
+// ScoreText writes a score with as many digits as a person compares.
+func ScoreText(score float64) string {
 	switch {
 	case score > 9_999_999:
 		return ">9,999,999"

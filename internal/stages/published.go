@@ -34,13 +34,12 @@ type Published struct {
 	Alarm     gate.Alarm    `json:"alarm"`
 	Next      *Next         `json:"next,omitempty"`
 	LostUntil time.Time     `json:"lost_until,omitzero"`
-	// Details are stored apart, because they grow with the history. nil leaves those of before.
+	// Details are stored apart, because only reports read them. nil leaves those of before.
 	Details *Details `json:"-"`
 }
 
 // Details are the part of an assessment that only a report needs.
 type Details struct {
-	Series          []gate.Point        `json:"series"`
 	TopNewlyDenied  []evidence.KeyCount `json:"top_newly_denied"`
 	TopNewlyAllowed []evidence.KeyCount `json:"top_newly_allowed"`
 }

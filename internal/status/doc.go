@@ -1,7 +1,7 @@
 // Package status reports the state of a service's policies: as text for the command line, as JSON for programs, and as
 // a page for operators.
 //
-// Of makes a Report of the assessments of a controller. Report.WriteText and Policy.WriteCharts write it for a
+// Of makes a Report of the assessments of a controller. Report.WriteText writes it for a
 // terminal, its JSON form is a contract, and Page is an http.Handler that shows it. Summary, the counts of both sides,
 // is shared with the reports of a replay.
 //

@@ -165,7 +165,6 @@ func TestPeopleSeeEveryFieldOfAPolicy(t *testing.T) {
 // otherForms are the fields that are no text and no number, and that a form of the report leaves out, with the reason.
 var otherForms = map[string]map[string]string{
 	"WriteText": {
-		"Series": "a chart, which a terminal does not have",
 		"Canary": "the steps to come; the stage says which one it is",
 	},
 }
@@ -205,6 +204,7 @@ var notReported = map[string]string{
 	"Config.Soak":          "a condition needs it",
 	"Config.Divergence":    "Gate.Divergence.Threshold is the threshold that was judged by",
 	"Config.NewlyDenied":   "Gate.NewlyDenied.Threshold is the threshold that was judged by",
+	"Config.NewlyAllowed":  "Gate.NewlyAllowed.Threshold is the threshold that was judged by",
 	"Config.ExtraLoad":     "Gate.ExtraLoad.Threshold is the threshold that was judged by",
 	"Config.Protect":       "a condition names the key that loses too much",
 

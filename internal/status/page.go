@@ -23,7 +23,7 @@ var pageTemplate = Template(pageText)
 // for one. Links need no permission.
 var pagePolicy = FilePolicy + "; frame-ancestors 'none'"
 
-// Page returns a page of a source's report: the content of the command line's status, and charts of ratios and scores.
+// Page returns a page of a source's report: the content of the command line's status.
 // The page runs no script, loads nothing from another server, and refreshes itself. With ?format=json, or
 // for a client that accepts JSON and not HTML, it answers as status -o json does. With ?format=text it answers at once, in
 // one line a policy, what the instance knows by itself. It is read-only: GET and HEAD.

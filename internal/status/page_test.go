@@ -159,7 +159,7 @@ func goldenAssessment() stages.Assessment {
 		a.Evidence.History.Distinct[evidence.KeysNewlyAllowed] = 5
 
 		a.Leader, a.LookedAt = "instance-j", now.Add(12*time.Second)
-		a.Details = &stages.Details{Series: gate.Series(a.Spec.Config.Config, a.Evidence)}
+		a.Details = &stages.Details{}
 	})
 }
 

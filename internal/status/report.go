@@ -79,8 +79,6 @@ type Policy struct {
 	JudgedAt  time.Time `json:"judged_at"`
 	JudgedAge float64   `json:"judged_age_seconds"`
 	Leader    string    `json:"leader,omitempty"`
-	// Series are the hours of the evidence.
-	Series []gate.Point `json:"-"`
 	// Canary are the percentages of the steps to promotion.
 	Canary []float64 `json:"-"`
 }
@@ -122,7 +120,7 @@ func Of(ctx context.Context, name string, ledger evidence.Ledger, list []stages.
 		p := &report.Policies[i]
 		d := list[i].Details
 		if list[i].Leader == "" && list[i].Readable() {
-			own, err := topOf(ctx, ledger, &list[i])
+			own, err := DetailsOf(ctx, ledger, &list[i])
 			if err != nil {
 				return report, err
 			}
@@ -136,15 +134,8 @@ func Of(ctx context.Context, name string, ledger evidence.Ledger, list []stages.
 	return report, nil
 }
 
-// DetailsOf returns the details of an assessment that was made here.
-func DetailsOf(ctx context.Context, ledger evidence.Ledger, a *stages.Assessment) (stages.Details, error) {
-	d, err := topOf(ctx, ledger, a)
-	d.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
-	return d, err
-}
-
-// topOf reads the most frequent keys from the ledger.
-func topOf(ctx context.Context, ledger evidence.Ledger, a *stages.Assessment) (d stages.Details, err error) {
+// DetailsOf reads the most frequent keys of an assessment from the ledger.
+func DetailsOf(ctx context.Context, ledger evidence.Ledger, a *stages.Assessment) (d stages.Details, err error) {
 	for kind, into := range map[evidence.KeyKind]*[]evidence.KeyCount{
 		evidence.KeysNewlyDenied:  &d.TopNewlyDenied,
 		evidence.KeysNewlyAllowed: &d.TopNewlyAllowed,
@@ -219,7 +210,6 @@ func policyOf(a *stages.Assessment) Policy {
 	p.KeysNewlyDenied = distinct[evidence.KeysNewlyDenied]
 	p.KeysNewlyAllowed = distinct[evidence.KeysNewlyAllowed]
 
-	p.addSeries(a)
 	p.addLevels(a)
 	p.addCauses(history)
 	p.addInstances(a)
@@ -263,16 +253,6 @@ func modeOf(a *stages.Assessment) string {
 		return "automatic"
 	}
 	return "manual"
-}
-
-// addSeries adds the ratios over time. A leader has published them.
-func (p *Policy) addSeries(a *stages.Assessment) {
-	switch {
-	case a.Leader == "":
-		p.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
-	case a.Details != nil:
-		p.Series = a.Details.Series
-	}
 }
 
 // addCauses adds why the sides differ.

@@ -435,25 +435,6 @@ func TestTextFitsAScreen(t *testing.T) {
 	}
 }
 
-func TestCharts(t *testing.T) {
-	share := func(v float64) *float64 { return &v }
-	p := status.Policy{Name: "writes"}
-	p.Gate.NewlyDenied.Threshold = 0.02
-	for _, v := range []*float64{nil, share(0), share(0.0001), share(0.01), share(0.0199), share(0.02), share(1)} {
-		point := gate.Point{}
-		point.Ratios[evidence.OfAllows] = v
-		p.Series = append(p.Series, point)
-	}
-
-	var b strings.Builder
-	if err := p.WriteCharts(&b); err != nil {
-		t.Fatal(err)
-	}
-	if want := "newly_denied  . ▁▅█!!\n"; !strings.Contains(b.String(), want) {
-		t.Errorf("no %q in\n%s", want, b.String())
-	}
-}
-
 // A limit of each instance stands with what the live ones admit together.
 func TestLimitPerProcessHasItsSum(t *testing.T) {
 	p := reportOf(t, assessed(stages.Shadow, func(a *stages.Assessment) {

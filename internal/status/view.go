@@ -31,7 +31,6 @@ type view struct {
 type policyView struct {
 	*Policy
 	Track  []step
-	Charts []Chart
 	Ratios []ratioView
 	Listed []Instance // the instances shown, those with a note first
 	Harms  []harm
@@ -45,7 +44,7 @@ type step struct {
 
 // ratioView is the row of one ratio.
 type ratioView struct {
-	Name, Class, Score string
+	Name, Score string
 	*gate.RatioResult
 	AtOrAbove bool // the ratio is at or above its threshold
 	Met       bool // the score is enough for the step
@@ -85,7 +84,7 @@ func viewOf(now answer, at time.Time) view {
 }
 
 func policyViewOf(p *Policy) policyView {
-	v := policyView{Policy: p, Track: p.track(), Charts: p.charts()}
+	v := policyView{Policy: p, Track: p.track()}
 	v.Ratios = RatioRows(&p.Gate)
 	v.Harms = []harm{
 		harmOf("newly denied", p.NewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
@@ -103,8 +102,7 @@ func ratioViewOf(r evidence.Ratio, g *gate.Result) ratioView {
 	}
 	return ratioView{
 		Name:        spaced(r.String()),
-		Class:       r.String(),
-		Score:       scoreText(part.Score),
+		Score:       gate.ScoreText(part.Score),
 		RatioResult: part,
 		AtOrAbove:   part.Ratio != nil && part.Threshold > 0 && *part.Ratio >= part.Threshold,
 		Met:         is("evidence", true),
@@ -197,10 +195,9 @@ var pageFuncs = template.FuncMap{
 	"share":   func(n, of int64) string { return humanize.Percent(min(1, float64(n)/float64(max(of, 1)))) },
 	"len64":   func(list []Instance) int64 { return int64(len(list)) },
 	"minus":   func(a, b int) int { return a - b },
-	"tenfold": func(v float64) float64 { return 10 * v },
 	"round":   func(v float64) string { return fmt.Sprintf("%.4g", v) },
 	"seconds": seconds,
-	"score":   scoreText,
+	"score":   gate.ScoreText,
 	"instant": instant,
 	"spaced":  spaced,
 	"note":    func(i Instance, p *Policy) string { return i.Note(p) },
