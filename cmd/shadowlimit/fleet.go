@@ -60,7 +60,8 @@ func (f *fleet) close() { f.client.Close() }
 
 // withFleet makes an action of a function that needs a fleet.
 //
-// It checks the arguments first: a wrong invocation is one whether Redis answers or not.
+// It checks the arguments first: a wrong invocation is one whether Redis answers or not. A fleet that does not answer is refused, so
+// that the first failure says what to do.
 func withFleet(check func(*cli.Context) error, do func(*cli.Context, *fleet) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		format, err := formatOf(c)
@@ -70,38 +71,17 @@ func withFleet(check func(*cli.Context) error, do func(*cli.Context, *fleet) err
 		if err := check(c); err != nil {
 			return err
 		}
-		return onFleet(c, format, do)
-	}
-}
 
-// onFleet refuses a fleet that does not answer, so that the first failure says what to do.
-func onFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) error) error {
-	return onSilentFleet(c, format, func(c *cli.Context, f *fleet) error {
-		if err := reach(c.Context, f.store.Ping); err != nil {
-			return err
-		}
-		return do(c, f)
-	})
-}
-
-// withSilentFleet is withFleet for a function that may have to wait for Redis.
-func withSilentFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		format, err := formatOf(c)
+		f, err := openFleet(c, format)
 		if err != nil {
 			return err
 		}
-		return onSilentFleet(c, format, do)
+		defer f.close()
+		if err := reach(c.Context, f.store.Ping); err != nil {
+			return withRemedy(err)
+		}
+		return withRemedy(do(c, f))
 	}
-}
-
-func onSilentFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) error) error {
-	f, err := openFleet(c, format)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	return withRemedy(do(c, f))
 }
 
 // withRemedy adds to an error of Redis what to do about it, unless the error says so already.

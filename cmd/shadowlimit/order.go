@@ -59,26 +59,21 @@ func (t *task) policy() string { return t.assessment.Spec.Policy }
 // forced reports whether the order overrules what forbids it.
 func (t *task) forced() bool { return t.cli.Bool("force") }
 
+// action refuses a wrong invocation before Redis is asked, which may not answer.
 func (m move) action(std streams) cli.ActionFunc {
-	return m.checked(withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }))
-}
-
-// checked refuses a wrong invocation before Redis is asked, which may not answer.
-func (m move) checked(do cli.ActionFunc) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if _, err := onePolicy(c); err != nil {
+	valid := func(c *cli.Context) error {
+		if err := needsPolicy(c); err != nil {
 			return err
 		}
 		if _, err := m.orderOf(c); err != nil {
 			return err
 		}
 		if m.valid != nil {
-			if err := m.valid(c); err != nil {
-				return err
-			}
+			return m.valid(c)
 		}
-		return do(c)
+		return nil
 	}
+	return withFleet(valid, func(c *cli.Context, f *fleet) error { return m.order(c, f, std) })
 }
 
 // order reads an order from the command line, and carries it out.

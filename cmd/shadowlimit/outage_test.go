@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,31 +12,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
-
-// talk is a standard error that reports a text as soon as it is there.
-type talk struct {
-	mu    sync.Mutex
-	text  strings.Builder
-	want  string
-	heard chan struct{} // closed when the text has been written
-}
-
-func (w *talk) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := strings.Contains(w.text.String(), w.want)
-	w.text.Write(b)
-	if !before && strings.Contains(w.text.String(), w.want) {
-		close(w.heard)
-	}
-	return len(b), nil
-}
-
-func (w *talk) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
 
 // promoteAll promotes the policy of an instance, which applies it.
 func promoteAll(t *testing.T, h *shadow.Harness) {
@@ -52,59 +26,15 @@ func promoteAll(t *testing.T, h *shadow.Harness) {
 	}
 }
 
-// A rollback with --wait goes through an outage, says what happens meanwhile, and is stored once.
-func TestRollbackWaitsForRedis(t *testing.T) {
-	server, h := service(t)
-	promoteAll(t, h)
-	server.Close()
-
-	code, out, said := duringOutage(t, func() {
-		if err := server.Restart(); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if missing := firstMissing(said, append(inAnOutage[:3:3], "Redis answers again")); code != 0 || missing != "" {
-		t.Errorf("status %d, no %q:\n%s%s", code, missing, out, said)
-	}
-	history, err := inside.Stages(h).History(t.Context(), "writes")
-	if last := history[len(history)-1]; err != nil || len(history) != 3 || last.Stage != stages.RolledBack || last.Reason != "429s" {
-		t.Errorf("%v, %v", history, err)
-	}
-}
-
-// duringOutage orders a rollback with --wait, and ends the outage once it has said what to do meanwhile.
-func duringOutage(t *testing.T, end func()) (code int, out, said string) {
-	t.Helper()
-	var printed strings.Builder
-	heard := &talk{want: "red button", heard: make(chan struct{})}
-	status := make(chan int)
-	go func() {
-		args := strings.Fields("rollback writes --reason 429s --wait --timeout 1m")
-		status <- run(context.Background(), args, streams{strings.NewReader(""), &printed, heard})
-	}()
-
-	select {
-	case <-heard.heard:
-	case code := <-status:
-		t.Fatalf("status %d:\n%s%s", code, &printed, heard)
-	}
-	end()
-	code = <-status
-	return code, printed.String(), heard.String()
-}
-
-// A server that answers and refuses writes is named as such, with what to do, and a failover may end it.
+// A server that answers and refuses writes is named as such, with what to do.
 func TestRollbackToAReplica(t *testing.T) {
 	server, h := service(t)
 	promoteAll(t, h)
 	server.SetError("READONLY You can't write against a read only replica.")
 
-	code, out, said := duringOutage(t, func() { server.SetError("") })
-	want := []string{
-		"NOT STORED yet", "primary", "again",
-	}
-	if missing := firstMissing(said, want); code != 0 || missing != "" || strings.Contains(said, "no answer") {
-		t.Errorf("status %d, no %q:\n%s%s", code, missing, out, said)
+	status, _, talk := shell(t, "", "rollback", "writes", "--reason", "429s")
+	if missing := firstMissing(talk, []string{"NOT STORED", "primary", "red button"}); status != exitFailure || missing != "" {
+		t.Errorf("status %d, no %q: %s", status, missing, talk)
 	}
 }
 
@@ -118,16 +48,6 @@ func TestRollbackOfAnUnreadableState(t *testing.T) {
 	stored := server.HGet("shadowlimit1:{checkout}:states", "writes")
 	if code != 0 || !strings.Contains(stored, `"Stage":"rolled_back"`) {
 		t.Errorf("status %d, stored %q\n%s%s", code, stored, out, talk)
-	}
-}
-
-// A rollback that is not stored by the timeout says so, with a status of its own.
-func TestRollbackThatIsNotStoredSaysSo(t *testing.T) {
-	args := strings.Fields("rollback writes --reason 429s --name a --redis redis://127.0.0.1:1 --wait --timeout 100ms")
-	status, out, talk := shell(t, "", args...)
-	missing := firstMissing(talk, append(inAnOutage[:5:5], "NOT STORED: rollback of writes", "--wait"))
-	if status != exitTimeout || missing != "" {
-		t.Errorf("status %d, no %q:\n%s%s", status, missing, out, talk)
 	}
 }
 
@@ -169,13 +89,10 @@ func (brokenStore) Put(context.Context, string, stages.State, stages.Condition) 
 func TestRollbackThatRedisRefuses(t *testing.T) {
 	server, _ := service(t)
 	server.RequireAuth("sesame")
-	for _, wait := range [][]string{nil, {"--wait", "--timeout", "1m"}} {
-		args := append([]string{"rollback", "writes", "--reason", "x", "--redis", "redis://" + server.Addr(), "--name", "checkout"}, wait...)
-		status, _, talk := shell(t, "", args...)
-		missing := firstMissing(talk, []string{"NOT STORED", "password", "URL", "Redis refuses"})
-		if status != exitFailure || missing != "" || strings.Contains(talk, "on_store_failure") {
-			t.Errorf("%q: status %d, no %q: %s", wait, status, missing, talk)
-		}
+	status, _, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--redis", "redis://"+server.Addr(), "--name", "checkout")
+	missing := firstMissing(talk, []string{"NOT STORED", "password", "URL", "Redis refuses"})
+	if status != exitFailure || missing != "" || strings.Contains(talk, "on_store_failure") {
+		t.Errorf("status %d, no %q: %s", status, missing, talk)
 	}
 }
 

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -21,20 +24,17 @@ with exit status 3, unless there is --force. In completed no instance may know w
 that store answers: with deny the same holds then.
 
 If Redis does not answer, the command says NOT STORED and what to press instead, and ends
-with exit status 1. With --wait it tries again until --timeout, and ends with status 5 if
-the rollback is not stored by then. Instances that have been silent for less than 10
+with exit status 1. Instances that have been silent for less than 10
 minutes and have not left are NOT REACHED: they may still enforce the candidate, so end
 each such process, or press its red button. The command cannot wait for them, and ends
 with exit status 0 where others have applied the rollback; 5 means that a live instance has
 not applied it in time, or that it has reached no instance.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
-  shadowlimit rollback per-client --reason "429s for acme"
-  shadowlimit rollback per-client --reason "429s for acme" \
-      --wait --timeout 1h   # through an outage of Redis`
+  shadowlimit rollback per-client --reason "429s for acme"`
 
 func rollbackCommand(std streams) *cli.Command {
-	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std), effect: func(a *stages.Assessment, _ stages.State) string {
+	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo, effect: func(a *stages.Assessment, _ stages.State) string {
 		return status.StoreUnreachable(a)
 	}}
 	return &cli.Command{
@@ -42,41 +42,55 @@ func rollbackCommand(std streams) *cli.Command {
 		Usage:       "return a policy to its authoritative side at once",
 		ArgsUsage:   "POLICY",
 		Description: rollbackDescription,
-		Flags: m.flags(
-			&cli.BoolFlag{Name: "force", Usage: "roll back although every request could be denied"},
-			&cli.BoolFlag{Name: "wait", Usage: "try again while Redis does not answer, until --timeout"},
-		),
-		Action: m.rollback(std),
+		Flags:       m.flags(&cli.BoolFlag{Name: "force", Usage: "roll back although every request could be denied"}),
+		Action: func(c *cli.Context) error {
+			err := m.action(std)(c)
+			if errors.As(err, new(unreachableError)) {
+				return notStored(err)
+			}
+			return err
+		},
 	}
 }
 
-// rollback carries a rollback out. With --wait Redis need not answer when it begins.
-func (m move) rollback(std streams) cli.ActionFunc {
-	act := func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }
-	return m.checked(func(c *cli.Context) error {
-		if c.Bool("wait") {
-			return withSilentFleet(act)(c)
-		}
-		return sayNotStored(c, withFleet(needsPolicy, act)(c))
-	})
-}
+// rollbackDo repeats an order until Redis answers: one that fails over may answer soon. A rollback whose answer was lost is stored
+// already, and the second order finds it.
+func rollbackDo(ctx context.Context, t *task) (stages.State, error) {
+	// A plan comes before the order, in the same time. Where it has used all of that, the order still gets one try.
+	until := t.start.Add(t.cli.Duration("timeout"))
+	if least := time.Now().Add(commandBudget); !t.order.DryRun && until.Before(least) {
+		until = least
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 
-func rollbackDo(std streams) func(context.Context, *task) (stages.State, error) {
-	return func(ctx context.Context, t *task) (stages.State, error) {
-		// A dry run comes before the order, in the same time. Where it has used all of that,
-		// the order still gets one try.
-		until := t.start.Add(t.cli.Duration("timeout"))
-		if least := time.Now().Add(commandBudget); !t.order.DryRun && until.Before(least) {
-			until = least
+	sent := false
+	var last error
+	for {
+		s, err := stages.Rollback(ctx, &sentStore{Store: t.fleet.store, sent: &sent}, t.policy(), t.order)
+		switch {
+		case err == nil:
+			return s, nil
+		case isRefusal(err):
+			_, fix := doctor.Diagnose(err)
+			return s, notStored(fmt.Errorf("%w: %s", plainError{err}, fix))
+		case !unanswered(err):
+			return s, t.fleet.unknown(ctx, t.policy(), err)
 		}
-		ctx, cancel := context.WithDeadline(ctx, until)
-		defer cancel()
 
-		o := &outage{policy: t.policy(), until: until, std: std}
-		s, err := o.tryOn(ctx, t, func() (stages.State, error) {
-			return stages.Rollback(ctx, &sentStore{Store: t.fleet.store, sent: &o.sent}, t.policy(), t.order)
-		})
-		t.wasAway = t.wasAway || !o.began.IsZero()
-		return s, t.fleet.unknown(ctx, t.policy(), err)
+		// A try that the deadline has cut short says nothing of Redis.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		t.wasAway = true
+		select {
+		case <-ctx.Done():
+			err = notStored(withRemedy(plainError{last}))
+			if sent {
+				err = fmt.Errorf("%w\nRedis has got the order and has not answered, so it may be stored all the same: see history", err)
+			}
+			return s, err
+		case <-time.After(pollEvery):
+		}
 	}
 }
