@@ -29,16 +29,11 @@ func adoptCommand(std streams) *cli.Command {
 		return stages.Adopt(ctx, t.fleet.store, t.policy(), t.cli.String("fingerprint"), t.order)
 	}}
 
-	return &cli.Command{
-		Name:        "adopt",
-		Usage:       "store what the instances of another policy file compare",
-		ArgsUsage:   "POLICY",
-		Description: adoptDescription,
-		Flags: m.flags(&cli.StringFlag{
+	return m.command(std, "adopt", "store what the instances of another policy file compare", adoptDescription,
+		&cli.StringFlag{
 			Name: "fingerprint", Usage: "`FINGERPRINT` to adopt, where live instances have more than one that is not stored",
-		}),
-		Action: m.action(std),
-	}
+		},
+	)
 }
 
 // adopted says which fingerprint is adopted, and in place of which.

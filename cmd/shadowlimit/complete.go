@@ -26,16 +26,11 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a pro
 
 func completeCommand(std streams) *cli.Command {
 	m := move{needsReason: true, check: completeCheck, do: completeDo}
-	return &cli.Command{
-		Name:        "complete",
-		Usage:       "end a migration: the authoritative is not judged any more",
-		ArgsUsage:   "POLICY",
-		Description: completeDescription,
-		Flags: m.flags(&cli.BoolFlag{
+	return m.command(std, "complete", "end a migration: the authoritative is not judged any more", completeDescription,
+		&cli.BoolFlag{
 			Name: "force", Usage: "complete although the 7 days are not over, or something is wrong with the policy",
-		}),
-		Action: m.action(std),
-	}
+		},
+	)
 }
 
 func completeCheck(_ *cli.Context, a *stages.Assessment) error {

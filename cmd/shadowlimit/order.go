@@ -13,6 +13,13 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
+// command makes the command of a move.
+func (m move) command(std streams, name, usage, description string, more ...cli.Flag) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "POLICY", Description: description, Flags: m.flags(more...), Action: m.action(std),
+	}
+}
+
 // flags are those of a command that changes a policy's stage.
 func (m move) flags(more ...cli.Flag) []cli.Flag {
 	reason := "`WHY`, for the audit trail"

@@ -26,12 +26,5 @@ func pauseCommand(std streams) *cli.Command {
 		return s, err
 	}}
 
-	return &cli.Command{
-		Name:        "pause",
-		Usage:       "set a policy on hold",
-		ArgsUsage:   "POLICY",
-		Description: pauseDescription,
-		Flags:       m.flags(),
-		Action:      m.action(std),
-	}
+	return m.command(std, "pause", "set a policy on hold", pauseDescription)
 }

@@ -26,18 +26,11 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a res
 
 func promoteCommand(std streams) *cli.Command {
 	m := move{needsReason: true, valid: promoteValid, check: promoteCheck, do: promoteDo}
-	return &cli.Command{
-		Name:        "promote",
-		Usage:       "move a policy's candidate forward",
-		ArgsUsage:   "POLICY",
-		Description: promoteDescription,
-		Flags: m.flags(
-			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or promoted, which is all keys (default: the next step of the canary)"},
-			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
-			&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
-		),
-		Action: m.action(std),
-	}
+	return m.command(std, "promote", "move a policy's candidate forward", promoteDescription,
+		&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or promoted, which is all keys (default: the next step of the canary)"},
+		&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
+		&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
+	)
 }
 
 // promoteCheck refuses a step with the conditions that are not met. A step that is named has conditions of its own.

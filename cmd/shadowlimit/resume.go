@@ -20,12 +20,5 @@ func resumeCommand(std streams) *cli.Command {
 		return stages.Resume(ctx, t.fleet.store, t.policy(), t.order)
 	}}
 
-	return &cli.Command{
-		Name:        "resume",
-		Usage:       "end a policy's hold",
-		ArgsUsage:   "POLICY",
-		Description: resumeDescription,
-		Flags:       m.flags(),
-		Action:      m.action(std),
-	}
+	return m.command(std, "resume", "end a policy's hold", resumeDescription)
 }

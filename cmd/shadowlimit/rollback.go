@@ -37,20 +37,18 @@ func rollbackCommand(std streams) *cli.Command {
 	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo, effect: func(a *stages.Assessment, _ stages.State) string {
 		return status.StoreUnreachable(a)
 	}}
-	return &cli.Command{
-		Name:        "rollback",
-		Usage:       "return a policy to its authoritative side at once",
-		ArgsUsage:   "POLICY",
-		Description: rollbackDescription,
-		Flags:       m.flags(&cli.BoolFlag{Name: "force", Usage: "roll back although every request could be denied"}),
-		Action: func(c *cli.Context) error {
-			err := m.action(std)(c)
-			if errors.As(err, new(unreachableError)) {
-				return notStored(err)
-			}
-			return err
-		},
+	command := m.command(std, "rollback", "return a policy to its authoritative side at once", rollbackDescription,
+		&cli.BoolFlag{Name: "force", Usage: "roll back although every request could be denied"},
+	)
+	action := command.Action
+	command.Action = func(c *cli.Context) error {
+		err := action(c)
+		if errors.As(err, new(unreachableError)) {
+			return notStored(err)
+		}
+		return err
 	}
+	return command
 }
 
 // rollbackDo repeats an order until Redis answers: one that fails over may answer soon. A rollback whose answer was lost is stored
