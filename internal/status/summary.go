@@ -77,19 +77,9 @@ func WriteSummary(w io.Writer, s *Summary) error {
 	row("newly denied", s.NewlyDenied, share(s.Ratios.NewlyDenied, "of what the authoritative allows", s.KeysNewlyDenied))
 	row("newly allowed", s.NewlyAllowed, share(s.Ratios.NewlyAllowed, "of what the authoritative denies", s.KeysNewlyAllowed))
 
-	for _, rare := range []struct {
-		name string
-		n    int64
-	}{
-		{"denied as expected", s.ExpectedDenied},
-		{"allowed as expected", s.ExpectedAllowed},
-		{"candidate failed", s.CandidateError},
-	} {
-		if rare.n > 0 {
-			row(rare.name, rare.n, "")
-		}
+	for _, rare := range s.Rare() {
+		row(rare.Cause, rare.Count, "")
 	}
-
 	if s.NewlyAllowed > 0 {
 		row("extra load", s.NewlyAllowed, share(s.Ratios.ExtraLoad, "more than the authoritative allows", -1))
 	}

@@ -131,20 +131,22 @@ const shownInLine = 5
 
 // WriteCauses writes the probable causes of a harm, with the share of each.
 func WriteCauses(b *strings.Builder, harm string, causes []Cause) {
-	if len(causes) == 0 {
-		return
+	if len(causes) > 0 {
+		b.WriteString(humanize.Wrap(fmt.Sprintf("  %s, probable causes: %s\n", harm, shares(causes)), columns))
 	}
+}
 
+// shares lists causes with the share of each: "burst_shape 80 %, other 20 %"; "" without any.
+func shares(causes []Cause) string {
 	var sum int64
 	for _, c := range causes {
 		sum += c.Count
 	}
-
 	texts := make([]string, len(causes))
 	for i, c := range causes {
 		texts[i] = c.Cause + " " + humanize.Percent(float64(c.Count)/float64(sum))
 	}
-	b.WriteString(humanize.Wrap(fmt.Sprintf("  %s, probable causes: %s\n", harm, strings.Join(texts, ", ")), columns))
+	return strings.Join(texts, ", ")
 }
 
 func writeKeys(b *strings.Builder, title string, keys []evidence.KeyCount, total int64) {

@@ -5,22 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
-
-// uncomparedRemedies say what to do about requests that could not be compared, by cause.
-var uncomparedRemedies = map[string]string{
-	evidence.AuthoritativeError.String(): "repair the authoritative limiter or its store",
-	algorithms.QueueFull.String():        "the candidate is too slow for the traffic, so check the latency of its store",
-	algorithms.BreakerOpen.String():      "a store or the candidate failed again and again, so see its errors in the log",
-	algorithms.StoreFailed.String():      "the candidate's store did not answer, so check its latency and memory",
-	algorithms.MemoryFull.String():       "more keys are active than the memory store has places, so give it more",
-	algorithms.OtherReason.String():      "clients disconnect early or instances restart often, so look for short timeouts and restarts",
-}
 
 // UncomparedCauses returns why requests could not be compared, the most frequent cause first.
 func UncomparedCauses(h *evidence.History) []Cause {
@@ -38,31 +27,14 @@ func UncomparedCauses(h *evidence.History) []Cause {
 	return list
 }
 
-// WhyUncompared names the causes with their shares, and what to do about the most frequent one.
-func WhyUncompared(causes []Cause) string {
-	// A ledger that another program has changed may have none.
-	if len(causes) == 0 {
-		return "a side failed, was skipped or was degraded"
-	}
-
-	var sum int64
-	for _, c := range causes {
-		sum += c.Count
-	}
-	texts := make([]string, len(causes))
-	for i, c := range causes {
-		texts[i] = c.Cause + " " + humanize.Percent(float64(c.Count)/float64(sum))
-	}
-	return strings.Join(texts, ", ") + "; " + uncomparedRemedies[causes[0].Cause]
-}
-
 // NotCompared says how many requests have no two answers to compare, and why, or "" if all have.
 func (p *Policy) NotCompared() string {
 	text := p.Summary.NotCompared()
 	if text == "" {
 		return ""
 	}
-	return text + ": " + WhyUncompared(p.CausesUncompared)
+	// A ledger that another program has changed may have no cause.
+	return text + ": " + cmp.Or(shares(p.CausesUncompared), "a side failed, was skipped or was degraded")
 }
 
 // NotCompared says how many requests have no two answers to compare, or "" if all have.
