@@ -98,7 +98,7 @@ func TestReportAddsUpAndFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events, cfg := drawSweep(t)
 		cfg.Pair = memory()
-		report, err := replay.Run(context.Background(), events, cfg)
+		report, err := replay.Run(context.Background(), events(nil), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,6 @@ type run struct {
 	never     [2]int64                                // denials by which a client waits in vain, by role
 	largest   int64                                   // cost
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
-	decided   []bool                                  // whether the authoritative allows, by the order of events; nil: the pair judges
 	first     bool                                    // there is no authoritative
 }
 
@@ -133,10 +132,7 @@ func (r *run) judge(ctx context.Context, events []event) error {
 	}
 
 	for i, e := range events {
-		switch {
-		case r.decided != nil:
-			r.into[i][algorithms.Authoritative] = algorithms.Observation{Decision: algorithms.Decision{Allowed: r.decided[e.order]}}
-		case r.first:
+		if r.first {
 			r.into[i][algorithms.Authoritative] = algorithms.Observation{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 		}
 		if err := r.count(e, &checks[i], &r.into[i]); err != nil {

@@ -48,19 +48,14 @@ type Swept struct {
 	Gate gate.Result `json:"gate"`
 }
 
-// Sweep judges every candidate that has other numbers than the one of the configuration, over the same events, in memory. The
-// authoritative is judged once. Each core takes one candidate after the other, so memory does not grow with their number: it takes
-// a byte an event for the authoritative's decisions, and on each core about 400 bytes a key and 300 a minute with events. Pair,
-// Decisions and Texts of the configuration are not used; texts describe the candidates. Progress counts candidates.
+// Sweep judges every candidate that has other numbers than the one of the configuration, over the same events, in memory. Each core
+// replays one candidate after the other, so memory does not grow with their number. Pair, Decisions and Texts of the configuration are
+// not used; texts describe the candidates. Progress counts candidates.
 func Sweep(ctx context.Context, events *Events, cfg Config, candidates []Numbers, texts []string) (*SweepReport, error) {
 	s := &sweep{events: events, cfg: cfg, candidates: candidates, texts: texts, list: make([]Swept, len(candidates))}
 	s.cfg.Decisions, s.cfg.Progress = nil, nil
+	s.cfg.Live = newRun(events, s.cfg).live() // sorts the events, too
 	s.progress = cfg.Progress
-
-	var err error
-	if s.decided, err = s.decide(ctx); err != nil {
-		return nil, err
-	}
 	if err := s.judgeAll(ctx); err != nil {
 		return nil, err
 	}
@@ -72,50 +67,10 @@ type sweep struct {
 	cfg        Config
 	candidates []Numbers
 	texts      []string
-	decided    []bool
 	list       []Swept // of each candidate
 	mu         sync.Mutex
 	done       int // requires mu
 	progress   func(judged, of int)
-}
-
-// runOf is a run of one side alone, in memory. A side's decisions do not depend on the other side.
-func (s *sweep) runOf(role algorithms.Role) *run {
-	cfg := s.cfg
-	cfg.Sides[role.Other()] = algorithms.Side{}
-	cfg.Pair = algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
-	r := newRun(s.events, cfg)
-	r.first = !s.cfg.Sides[algorithms.Authoritative].Present()
-	for i := range r.checks {
-		r.checks[i].Enforced = role
-	}
-	return r
-}
-
-// decide judges the authoritative, and returns which events it allows, by their order.
-func (s *sweep) decide(ctx context.Context) ([]bool, error) {
-	r := s.runOf(algorithms.Authoritative)
-	s.cfg.Live = r.live()
-	allowed := make([]bool, s.events.Len())
-	if r.first {
-		for i := range allowed {
-			allowed[i] = true
-		}
-		return allowed, nil
-	}
-	for events := range s.events.list.batches() {
-		if err := r.cfg.Pair.Evaluate(ctx, r.fill(events), r.into); err != nil {
-			return nil, fmt.Errorf("replay: %w", err)
-		}
-		for i, e := range events {
-			o := &r.into[i][algorithms.Authoritative]
-			if o.Status != algorithms.Judged {
-				return nil, fmt.Errorf("replay: check %d of %d, the authoritative: %w", e.order+1, s.events.Len(), o.Err)
-			}
-			allowed[e.order] = o.Decision.Allowed
-		}
-	}
-	return allowed, nil
 }
 
 // judgeAll has each core judge the next of the candidates until none is left, or one fails. It returns that error.
@@ -154,10 +109,12 @@ func (s *sweep) note() {
 	}
 }
 
-// judge replays one candidate beside the decisions of the authoritative.
+// judge replays one candidate.
 func (s *sweep) judge(ctx context.Context, i int) error {
-	r := s.runOf(algorithms.Candidate)
-	r.decided, r.change, r.causes = s.decided, s.candidates[i].Of, nil
+	cfg := s.cfg
+	cfg.Pair = algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
+	r := newRun(s.events, cfg)
+	r.change, r.causes = s.candidates[i].Of, nil
 	if err := r.judgeAll(ctx); err != nil {
 		return fmt.Errorf("%s: %w", s.candidates[i], err)
 	}
