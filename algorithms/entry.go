@@ -17,7 +17,9 @@ type recordKey struct{ policy, key string }
 // specification.
 type entry struct {
 	key            recordKey
-	index          int // in shard.entries
+	hash           uint64
+	next           *entry // of another key of the same hash, which hardly occurs
+	index          int    // in shard.entries
 	parts          [2]part
 	idleAt         int64    // instant from which the record is as if it had never been used
 	enforcedIdleAt int64    // the same of the enforced side alone

@@ -133,8 +133,7 @@ func (m *Memory) Evaluate(ctx context.Context, checks []Check, into [][2]Observa
 
 func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 	key := recordKey{c.Policy, c.Key}
-	hash := maphash.Comparable(m.seed, key)
-	sh := &m.shards[hash%uint64(len(m.shards))]
+	sh, hash := m.shardOf(key)
 
 	// The clock is read under the lock, so a key's instants have the order of its
 	// checks. The lock is released by defer, since a user's algorithm may panic.
@@ -142,7 +141,7 @@ func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 	defer sh.mu.Unlock()
 	at := m.instant(c.At)
 
-	e := sh.keys[key]
+	e := sh.find(hash, key)
 	sides, err := m.sidesOf(e, c, at)
 	if err != nil {
 		into[0], into[1] = Failure(err), Failure(err)
@@ -158,7 +157,7 @@ func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 		m.judgeOverflow(sh.overflowEntry(c.Policy, m.overflowSlot(hash)), c, &sides, at, into)
 		return
 	}
-	m.judgeNew(sh, key, victim, c, &sides, at, into)
+	m.judgeNew(sh, hash, key, victim, c, &sides, at, into)
 }
 
 // judgeKnown judges a check of a key that has a record. Requires sh.mu.
@@ -177,7 +176,7 @@ func (m *Memory) judgeOverflow(e *entry, c *Check, sides *chargedSides, at int64
 
 // judgeNew judges a check of a key without a record, for which a victim may have to go. Requires sh.mu.
 func (m *Memory) judgeNew(
-	sh *shard, key recordKey, victim *entry, c *Check, sides *chargedSides, at int64, into *[2]Observation,
+	sh *shard, hash uint64, key recordKey, victim *entry, c *Check, sides *chargedSides, at int64, into *[2]Observation,
 ) {
 	// A key that is only looked at, or denied at once, needs no record.
 	e := &entry{}
@@ -195,14 +194,16 @@ func (m *Memory) judgeNew(
 	}
 
 	m.displace(sh, victim)
-	sh.insert(key, e)
+	sh.insert(hash, key, e)
 	if m.synchronized {
 		sh.spend(e, c, sides, into)
 	}
 }
 
-func (m *Memory) shardOf(key recordKey) *shard {
-	return &m.shards[maphash.Comparable(m.seed, key)%uint64(len(m.shards))]
+// shardOf returns the shard of a key, and the hash of the key.
+func (m *Memory) shardOf(key recordKey) (*shard, uint64) {
+	hash := maphash.Comparable(m.seed, key)
+	return &m.shards[hash%uint64(len(m.shards))], hash
 }
 
 // sidesOf returns what the pair knows of the check's sides, or the error of CheckSides.

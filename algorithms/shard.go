@@ -11,7 +11,7 @@ import (
 // that every check keeps up.
 type shard struct {
 	mu       sync.Mutex
-	keys     map[recordKey]*entry
+	keys     map[uint64]*entry // by the hash that has chosen the shard: a key is hashed once
 	entries  []*entry
 	changed  []*entry // with something to tell the fleet, where the Memory is synchronized
 	hand     int
@@ -32,15 +32,41 @@ const (
 
 // insert adds a key that is not there. It copies the key, which may share the memory of a
 // whole request; a policy's name comes from configuration and lives as long. Requires mu.
-func (s *shard) insert(key recordKey, e *entry) {
+func (s *shard) insert(hash uint64, key recordKey, e *entry) {
 	if s.keys == nil {
-		s.keys = make(map[recordKey]*entry)
+		s.keys = make(map[uint64]*entry)
 	}
 
 	e.key = recordKey{key.policy, strings.Clone(key.key)}
 	e.index = len(s.entries)
 	s.entries = append(s.entries, e)
-	s.keys[e.key] = e
+	e.hash, e.next = hash, s.keys[hash]
+	s.keys[hash] = e
+}
+
+// find returns the entry of a key, nil if there is none. Requires mu.
+func (s *shard) find(hash uint64, key recordKey) *entry {
+	e := s.keys[hash]
+	for e != nil && e.key != key {
+		e = e.next
+	}
+	return e
+}
+
+// unlink takes an entry out of keys. Requires mu.
+func (s *shard) unlink(e *entry) {
+	first := s.keys[e.hash]
+	switch {
+	case first != e:
+		for first.next != e {
+			first = first.next
+		}
+		first.next = e.next
+	case e.next != nil:
+		s.keys[e.hash] = e.next
+	default:
+		delete(s.keys, e.hash)
+	}
 }
 
 // remove drops a key, and moves the last entry into its place. Requires mu.
@@ -53,7 +79,7 @@ func (s *shard) remove(e *entry) {
 	s.entries[last] = nil // an entry beyond the length would not be collected
 	s.entries = s.entries[:last]
 
-	delete(s.keys, e.key)
+	s.unlink(e)
 	s.settled(e)
 }
 

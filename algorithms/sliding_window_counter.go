@@ -92,8 +92,10 @@ func (l *Limit) stepCounter(s *State, d *Decision, cost, at int64) {
 
 	now := s.now(at)
 	c := counterAt(*s, l, now)
-	*d = Decision{Capacity: l.Requests, Allowed: admits(cost, c.free())}
+	free := c.free()
+	*d = Decision{Capacity: l.Requests, Allowed: admits(cost, free)}
 	if cost > 0 && d.Allowed {
+		free -= cost
 		c.curr += cost
 		*s = State{Last: now, Used: c.curr, Aux: c.prev}
 	}
@@ -106,7 +108,7 @@ func (l *Limit) stepCounter(s *State, d *Decision, cost, at int64) {
 		d.RetryAfter = wait(c.admitsAt(cost)*c.tick - at)
 	}
 
-	d.Remaining = c.free()
+	d.Remaining = free
 	d.ResetAfter = wait(c.unusedAt()*c.tick - at)
 	if c.curr == 0 && c.prev == 0 {
 		d.ResetAfter = 0
@@ -127,13 +129,16 @@ type counter struct {
 func counterAt(s State, l *Limit, now int64) counter {
 	tick := counterTick(l)
 	c := counter{tick: tick, limit: l.Requests, window: l.micros() / tick}
-	t := floorDiv(now, tick)
+	t, last := now, s.Last
+	if tick > 1 {
+		t, last = floorDiv(now, tick), floorDiv(s.Last, tick)
+	}
 	c.elapsed = floorMod(t, c.window)
 	c.start = t - c.elapsed
 
 	// The window of the last admitted instant tells how far the counts have moved on: not
 	// at all, by one window, or out of sight.
-	switch last := floorDiv(s.Last, tick); {
+	switch {
 	case last >= c.start:
 		c.prev, c.curr = s.Aux, s.Used
 	case last >= c.start-c.window:

@@ -211,11 +211,11 @@ func (m *Memory) Join(changes []Change, joint []Joint, number int64) {
 // joinKey takes over the sides of one key, in one step: no check sees one side with what others have admitted, and the other
 // one without.
 func (m *Memory) joinKey(key recordKey, changes []Change, joint []Joint, number int64) {
-	s := m.shardOf(key)
+	s, hash := m.shardOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	if e := s.keys[key]; e != nil && e.account != nil {
+	if e := s.find(hash, key); e != nil && e.account != nil {
 		for i := range changes {
 			e.join(&changes[i], &joint[i], number)
 		}

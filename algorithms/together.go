@@ -57,7 +57,7 @@ func (m *Memory) evaluateTogether(checks []Check, into [][2]Observation) {
 		case p.shared != nil:
 			m.judgeOverflow(p.shared, &checks[i], &p.sides, at, &into[i])
 		default:
-			m.judgeNew(sh, p.key, p.victim, &checks[i], &p.sides, at, &into[i])
+			m.judgeNew(sh, p.hash, p.key, p.victim, &checks[i], &p.sides, at, &into[i])
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (m *Memory) lockAll(places []place) (unlock func()) {
 func (m *Memory) find(checks []Check, places []place, at int64) {
 	for i := range places {
 		p := &places[i]
-		p.known = m.shards[p.shard].keys[p.key]
+		p.known = m.shards[p.shard].find(p.hash, p.key)
 		p.sides, p.err = m.sidesOf(p.known, &checks[i], at)
 	}
 	if m.maxKeys < 0 {

@@ -180,7 +180,7 @@ func memoryPage(r results, rounds int) string {
 	for _, c := range comparedPairs {
 		name := crowded(compared(c), 1)
 		wanted = append(wanted,
-			goal{what: compared(c) + ", over " + xTimeRate, bound: 2.5, value: r.over(name, crowded(xTimeRate, 1), nanos)},
+			goal{what: compared(c) + ", over " + xTimeRate, bound: 3, value: r.over(name, crowded(xTimeRate, 1), nanos)},
 			goal{what: compared(c) + ", allocations", bound: 0, value: r.spread(name, allocs)})
 	}
 	return origin(rounds, ", 1,000 keys") + goals(wanted...) + "\n" + memoryTable(r)

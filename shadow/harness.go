@@ -314,8 +314,8 @@ func (h *Harness) check(ctx context.Context, s *engine.Scratch, now *engine.Plan
 			refused.join(&failed)
 		}
 		if matches {
-			m, hash := now.Policies[i], h.engine.HashOf(c)
-			h.engine.Add(s, m, hash, m.DeclaredOf(ctx, p, r))
+			m := now.Policies[i]
+			h.engine.Add(s, m, m.DeclaredOf(ctx, p, r))
 		}
 	}
 }

@@ -129,7 +129,7 @@ func instanceID(name string) string {
 
 // options are those of the instance's policies.
 func (i *instance) options() engine.PolicyOptions {
-	return engine.PolicyOptions{Observer: observed(i.cfg.observer), Log: i.cfg.log, Secret: i.cfg.secret, Durations: i.durations}
+	return engine.PolicyOptions{Service: i.cfg.name, Observer: observed(i.cfg.observer), Log: i.cfg.log, Secret: i.cfg.secret, Durations: i.durations}
 }
 
 // use sets the first plan.

@@ -242,7 +242,7 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) (d Decision) {
 	*c = p.check
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
 	p.limitByKey(c, key)
-	p.engine.Add(s, p.policy, p.engine.HashOf(c), engine.Declared{})
+	p.engine.Add(s, p.policy, engine.Declared{})
 	p.engine.Judge(ctx, s)
 	d.set(c, s.Answer(0))
 	return d

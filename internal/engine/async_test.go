@@ -46,7 +46,7 @@ func (a *apart) check() *asyncCheck {
 		c.Sides[role].Limit = a.limit
 	}
 	var ev evaluation
-	ev.reset(a.Policy, evidence.Hash("test", c.Policy, c.Key), &c, Declared{})
+	ev.reset(a.Policy, &c, Declared{})
 	ev.assign(&c)
 
 	var into [1]Observations

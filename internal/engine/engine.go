@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -161,9 +160,6 @@ func (e *Engine) Give(s *Scratch) {
 	e.scratch.Put(s)
 }
 
-// HashOf returns the hash of a check's key. Each check is hashed once.
-func (e *Engine) HashOf(c *algorithms.Check) uint64 { return evidence.Hash(e.Name, c.Policy, c.Key) }
-
 // Next returns the memory of the next check, which the caller overwrites. It is one of the checks once add has begun its
 // evaluation.
 func (s *Scratch) Next() *algorithms.Check {
@@ -188,13 +184,13 @@ func (s *Scratch) begin() *evaluation {
 }
 
 // Add begins the evaluation of a check of a migration, which is the next one of the scratch.
-func (e *Engine) Add(s *Scratch, p *Policy, hash uint64, d Declared) {
+func (e *Engine) Add(s *Scratch, p *Policy, d Declared) {
 	ev := s.begin()
 	c := &s.checks[len(s.checks)-1]
 	if p.Sides[0].adaptation != nil || p.Sides[1].adaptation != nil {
 		p.applyLevels(c)
 	}
-	ev.reset(p, hash, c, d)
+	ev.reset(p, c, d)
 
 	// The red button overrules every stage without asking the fleet.
 	c.Enforced = algorithms.Authoritative

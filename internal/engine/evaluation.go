@@ -16,7 +16,7 @@ import (
 // copy, the worker that asks the other side.
 type evaluation struct {
 	*Policy
-	hash     uint64              // of the key; see evidence.Hash
+	hash     uint64              // of the key: an evidence.Hash, taken once
 	limits   [2]algorithms.Limit // by role, as configured, of custom sides too
 	Declared                     // judged with the request, which a worker has no more
 	// primaryStore judges in the request; nil where only a custom limiter does.
@@ -79,8 +79,8 @@ const (
 	otherAbsent                    // not judged
 )
 
-func (ev *evaluation) reset(p *Policy, hash uint64, c *algorithms.Check, d Declared) {
-	*ev = evaluation{Policy: p, hash: hash, Declared: d}
+func (ev *evaluation) reset(p *Policy, c *algorithms.Check, d Declared) {
+	*ev = evaluation{Policy: p, hash: p.keyHash.Of(c.Key), Declared: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}

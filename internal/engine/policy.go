@@ -17,6 +17,7 @@ import (
 // change nothing but the counters, recorder and queue of its progress.
 type Policy struct {
 	Spec      stages.Spec
+	keyHash   evidence.KeyHash
 	Sides     [2]Side // by role
 	OnFailure string
 	observer  func(*Comparison)
@@ -27,6 +28,7 @@ type Policy struct {
 
 // PolicyOptions are what a policy needs besides its sides.
 type PolicyOptions struct {
+	Service   string
 	OnFailure string // "" means policies.FailLocal
 	Observer  func(*Comparison)
 	Log       *slog.Logger
@@ -40,7 +42,7 @@ type PolicyOptions struct {
 // was until the fleet has heard of the new fingerprint.
 func NewPolicy(spec stages.Spec, sides [2]Side, o PolicyOptions) *Policy {
 	p := &Policy{
-		Spec: spec, Sides: sides, observer: o.Observer,
+		Spec: spec, keyHash: evidence.NewKeyHash(o.Service, spec.Policy), Sides: sides, observer: o.Observer,
 		OnFailure: cmp.Or(o.OnFailure, policies.FailLocal),
 	}
 	p.Spec.Apart = p.HasCandidate() && !p.Spec.FirstLimit && !p.judgedTogether()
