@@ -61,41 +61,6 @@ func Difference(before, after *Set) []Change {
 	return list
 }
 
-// Likeness says which parts of a policy that two sets have are the same, however their text is written. An instance whose
-// fingerprint is not the fleet's enforces its own authoritative: with another key or another authoritative its clients get another limit.
-type Likeness struct {
-	Policy        string `json:"policy"`
-	Key           string `json:"key"` // Same or Differs, as all below
-	Authoritative string `json:"authoritative"`
-	Candidate     string `json:"candidate"`
-}
-
-// The values of a Likeness.
-const (
-	Same    = "same"
-	Differs = "differs"
-)
-
-// String writes the likeness as a line.
-func (l Likeness) String() string {
-	return l.Policy + ": key " + l.Key + ", authoritative " + l.Authoritative + ", candidate " + l.Candidate
-}
-
-// Likenesses compares the policies that both sets have, in the order of the second.
-func Likenesses(before, after *Set) (list []Likeness) {
-	for _, p := range after.Policies {
-		i := slices.IndexFunc(before.Policies, func(q *Policy) bool { return q.Name == p.Name })
-		if i < 0 {
-			continue
-		}
-
-		word := map[bool]string{true: Same, false: Differs}
-		old, now := before.Policies[i].compared(), p.compared()
-		list = append(list, Likeness{p.Name, word[old[0] == now[0]], word[old[1] == now[1]], word[old[2] == now[2]]})
-	}
-	return list
-}
-
 // compared returns what a policy's fingerprint is made of: the key, the authoritative and the candidate, each with the file's variables
 // if it names any.
 func (p *Policy) compared() [3]string {

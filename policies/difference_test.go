@@ -62,35 +62,6 @@ policies:
 	}
 }
 
-// Of an instance with another file an operator asks whether its clients get another limit: that is the key and the authoritative.
-func TestLikenessesNameWhatDiffers(t *testing.T) {
-	const before = `version: 1
-name: test
-variables: { tenant: request.user }
-policies:
-  - name: a
-    key: variables.tenant
-    authoritative: { algorithm: fixed_window, limit: 10, window: 1m }
-    candidate: { algorithm: gcra, limit: 10, window: 1m }
-  - name: plain
-    key: request.ip
-    authoritative: { algorithm: gcra, limit: 1, window: 60s }
-`
-
-	for from, want := range map[string][2]string{
-		"limit: 10, window: 1m }\n  -": {"limit: 11, window: 1m }\n  -", "a: key same, authoritative same, candidate differs"},
-		"fixed_window, limit: 10":      {"fixed_window, limit: 11", "a: key same, authoritative differs, candidate same"},
-		"tenant: request.user":         {"tenant: request.ip", "a: key differs, authoritative same, candidate same"},
-		"window: 60s":                  {"window: 1m", "a: key same, authoritative same, candidate same"},
-	} {
-
-		list := policies.Likenesses(load(t, before), load(t, strings.Replace(before, from, want[0], 1)))
-		if len(list) != 2 || list[0].String() != want[1] || list[1].String() != "plain: key same, authoritative same, candidate same" {
-			t.Errorf("%s: %v, want %s", want[0], list, want[1])
-		}
-	}
-}
-
 func TestExpectedDifferencesEnd(t *testing.T) {
 	set := load(t, onePolicy(`key: request.user
     promotion:

@@ -18,9 +18,7 @@ const validateDescription = `Reads a policy file as a service would, and shows e
 status 0 if a service would start with it, else 1. What the service's program has to give
 it, such as a limiter of its own or another Redis, is listed: the file cannot say whether
 the program does. With --against it shows what a service that runs the other file would
-change, which policies begin new evidence, and at the end of each policy whether key,
-authoritative and candidate are the same: of an instance with another file, that says
-whether its clients get another limit.
+change, and which policies begin new evidence.
 
 Examples, from the folder of the repository:
   shadowlimit validate examples/policies/per-plan-tiers.yaml
@@ -48,8 +46,6 @@ type validateReport struct {
 	Valid    bool               `json:"valid"`
 	Problems []policies.Problem `json:"problems"`
 	Changes  []policies.Change  `json:"changes,omitempty"` // with --against
-	// Compared says of each policy that both files have which parts are the same.
-	Compared []policies.Likeness `json:"compared,omitempty"`
 
 	deployed string        // the file of --against, "" without
 	set      *policies.Set // nil if the file is not valid
@@ -110,7 +106,7 @@ func (r *validateReport) compare() error {
 	if err != nil {
 		return inFile(r.deployed, err)
 	}
-	r.Changes, r.Compared = policies.Difference(before, r.set), policies.Likenesses(before, r.set)
+	r.Changes = policies.Difference(before, r.set)
 	return nil
 }
 
@@ -150,9 +146,6 @@ func (r *validateReport) writeText(out io.Writer) error {
 	}
 	for _, c := range r.Changes {
 		fmt.Fprintf(out, "  %s\n", humanize.Visible(c.String()))
-	}
-	for _, l := range r.Compared {
-		fmt.Fprintf(out, "  %s\n", humanize.Visible(l.String()))
 	}
 	return nil
 }
