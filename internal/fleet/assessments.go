@@ -6,6 +6,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -133,4 +134,13 @@ func (p *Policy) unjudged(state stages.State, now time.Time) stages.Assessment {
 	}
 	a.Unevaluated("none", "the leader has not evaluated the current comparison yet: it does so every "+stages.EvaluateEvery.String())
 	return a
+}
+
+// Here returns what this instance says of itself, without its policies.
+func (f *Fleet) Here() status.Here {
+	trouble := f.Trouble()
+	return status.Here{
+		Instance: f.ID, Started: f.started, Heard: f.heard.At(),
+		Trouble: redisreply.Reason(trouble), WritesRefused: redisreply.RefusesWrites(trouble),
+	}
 }

@@ -30,7 +30,7 @@ func TestCompletedFingerprintStaysWithTheCandidate(t *testing.T) {
 
 			n := &node{}
 			n.Fleet, n.Policy = idleOn(store, "a")
-			must(t, n.Fleet.poll(t.Context()))
+			must(t, n.Fleet.poller.poll(t.Context()))
 			if got := n.enforced(at(0)); got != want {
 				t.Errorf("e ended as %q: an instance that starts enforces the %s, want the %s", as, got, want)
 			}
@@ -52,21 +52,21 @@ func TestStoredOrderSurvivesAFailover(t *testing.T) {
 		primary, replica := stages.NewMemoryStore(), stages.NewMemoryStore()
 		store := &cuttable{Store: primary}
 		f, p := idleOn(store, "a")
-		f.Button.changed = f.ordered
-		must(t, f.poll(t.Context()))
+		f.Button.changed = f.button.ordered
+		must(t, f.poller.poll(t.Context()))
 		_, err := stages.Advance(t.Context(), primary, "p", stages.Step{Stage: stages.Promoted}, stages.Order{})
 		must(t, err)
-		must(t, f.poll(t.Context()))
+		must(t, f.poller.poll(t.Context()))
 		must(t, replica.Put(t.Context(), "p", *p.Stage.State(), stages.Condition{}))
 
 		f.Button.Press(true)
-		must(t, f.poll(t.Context()))
-		if left := f.orders.waiting(); len(left) > 0 {
+		must(t, f.poller.poll(t.Context()))
+		if left := f.button.orders.waiting(); len(left) > 0 {
 			t.Fatalf("the order is not stored: %v", left)
 		}
 
 		store.Store = replica
-		must(t, f.poll(t.Context()))
+		must(t, f.poller.poll(t.Context()))
 		states, err := replica.States(t.Context(), []string{"p"})
 		if err != nil || states[0].Stage != stages.RolledBack {
 			t.Errorf("the new primary has %s, %v, want the rollback", states[0], err)

@@ -114,7 +114,7 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		}
 
 		synctest.Wait()
-		f.polling.Lock()
+		f.poller.polling.Lock()
 		forgetful := stages.NewMemoryStore() // the replica that took over
 		if err := stages.Begin(ctx, forgetful, "p", "e", 0, "test"); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		}
 
 		f.Store = forgetful
-		f.polling.Unlock()
+		f.poller.polling.Unlock()
 		time.Sleep(3 * time.Second)
 		states, err := forgetful.States(ctx, []string{"p"})
 		if err != nil || states[0].Stage != stages.RolledBack || !states[0].Hold {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -22,10 +24,18 @@ const (
 	keysEvery = 5 * time.Minute
 )
 
-// written is what the fleet knows of the writes of a policy to the ledger. But for flushed, Fleet.writing guards it.
+// writer writes what requests have counted to the ledger.
+type writer struct {
+	*common
+	// writing is held by one flush at a time. A goroutine that needs poller.polling, too, takes that first.
+	writing sync.Mutex
+	rounds  int // of flushes; guarded by writing
+}
+
+// written is what the fleet knows of the writes of a policy to the ledger. But for flushed, writer.writing guards it.
 type written struct {
 	flushed atomic.Int64 // the ledger has all that was counted before, us
-	round   int          // of the last write, by fleet.rounds
+	round   int          // of the last write, by writer.rounds
 	// When keys were last part of a write, by the store's clock. The zero time says that they are due.
 	keys time.Time
 	// Whether the candidate was enforced for any key at the last write, and whether something came too late for the ledger.
@@ -53,15 +63,31 @@ func (p *Policy) due(round int) bool {
 		since >= changedRounds && p.Recorder.Changed()
 }
 
+// writeLoop flushes until ctx is over. A loss of data is part of the evidence that it writes.
+func (w *writer) writeLoop(ctx context.Context) {
+	flush := task{what: "write evidence", do: w.flush, within: Timeout}
+	stores := task{what: "ask the stores whether they have lost data", do: w.CheckStores, within: Timeout}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(clock.Jittered(flushEvery)):
+		}
+
+		w.run(ctx, &stores)
+		w.run(ctx, &flush)
+	}
+}
+
 // flush writes the records of the policies of which something is due. It begins with another policy each time: if
 // there is no time for all, it does not always leave out the same ones.
-func (f *Fleet) flush(ctx context.Context) error {
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	f.rounds++
-	return f.flushEach(ctx, func(ctx context.Context, p *Policy, now time.Time) error {
-		if p.due(f.rounds) {
-			return f.flushOne(ctx, p, now)
+func (w *writer) flush(ctx context.Context) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	w.rounds++
+	return w.flushEach(ctx, func(ctx context.Context, p *Policy, now time.Time) error {
+		if p.due(w.rounds) {
+			return w.flushOne(ctx, p, now)
 		}
 		if !p.Recorder.Changed() {
 			p.written.flushed.Store(now.UnixMicro()) // nothing waits
@@ -71,19 +97,19 @@ func (f *Fleet) flush(ctx context.Context) error {
 }
 
 // flushAll writes everything that waits.
-func (f *Fleet) flushAll(ctx context.Context) error {
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	f.rounds++
-	return f.flushEach(ctx, f.flushRest)
+func (w *writer) flushAll(ctx context.Context) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	w.rounds++
+	return w.flushEach(ctx, w.flushRest)
 }
 
-// flushEach flushes all policies at the store's time. Requires f.writing.
-func (f *Fleet) flushEach(ctx context.Context, flush func(context.Context, *Policy, time.Time) error) error {
+// flushEach flushes all policies at the store's time. Requires writing.
+func (w *writer) flushEach(ctx context.Context, flush func(context.Context, *Policy, time.Time) error) error {
 	// The ledger's hours and days are those of the store's clock, which all instances share. A heartbeat has just asked for it.
-	now, err := f.now(), error(nil)
-	if !f.heard.Within(flushEvery) {
-		if asked, failed := f.Store.Heartbeat(ctx, stages.Heartbeat{}); failed == nil {
+	now, err := w.now(), error(nil)
+	if !w.heard.Within(flushEvery) {
+		if asked, failed := w.Store.Heartbeat(ctx, stages.Heartbeat{}); failed == nil {
 			now = asked.Now
 		} else {
 			err = failed
@@ -91,9 +117,9 @@ func (f *Fleet) flushEach(ctx context.Context, flush func(context.Context, *Poli
 	}
 
 	failed := []error{err}
-	list := f.compared()
+	list := w.compared()
 	if n := len(list); n > 0 {
-		list = append(list[f.rounds%n:], list[:f.rounds%n]...)
+		list = append(list[w.rounds%n:], list[:w.rounds%n]...)
 	}
 
 	// On a node of a cluster that hangs each write takes its time, which the policies of the others must not lack.
@@ -111,8 +137,8 @@ func (f *Fleet) flushEach(ctx context.Context, flush func(context.Context, *Poli
 	return errors.Join(failed...)
 }
 
-// flushRest writes everything of one policy, also what was counted while earlier writes failed. Requires f.writing.
-func (f *Fleet) flushRest(ctx context.Context, p *Policy, now time.Time) error {
+// flushRest writes everything of one policy, also what was counted while earlier writes failed. Requires writing.
+func (w *writer) flushRest(ctx context.Context, p *Policy, now time.Time) error {
 	p.written.keys = time.Time{}
 	for collected := false; ; {
 		waits := p.Recorder.Waiting()
@@ -120,20 +146,20 @@ func (f *Fleet) flushRest(ctx context.Context, p *Policy, now time.Time) error {
 			return nil
 		}
 		collected = collected || !waits
-		if err := f.flushOne(ctx, p, now); err != nil {
+		if err := w.flushOne(ctx, p, now); err != nil {
 			return err
 		}
 	}
 }
 
-// flushOne writes a batch of one policy. One that was not written is repeated by the next call. Requires f.writing.
-func (f *Fleet) flushOne(ctx context.Context, p *Policy, now time.Time) error {
+// flushOne writes a batch of one policy. One that was not written is repeated by the next call. Requires writing.
+func (w *writer) flushOne(ctx context.Context, p *Policy, now time.Time) error {
 	id := p.id()
 	exposed := p.Stage.State().Exposed()
 	batch := p.Recorder.Batch(now, p.keysDue(exposed, now))
 	p.written.exposed = exposed
 	late := ctx.Err() != nil // what others have taken all the time for says nothing of this one
-	dropped, err := f.Ledger.Add(ctx, id, batch)
+	dropped, err := w.Ledger.Add(ctx, id, batch)
 	if !late {
 		p.written.failed = err != nil
 	}
@@ -142,7 +168,7 @@ func (f *Fleet) flushOne(ctx context.Context, p *Policy, now time.Time) error {
 	}
 	p.Recorder.Written(batch)
 	if dropped > 0 && !p.written.dropped {
-		f.Log.Warn("shadowlimit: the ledger takes evidence of the last two hours only, by the clock of Redis; "+
+		w.Log.Warn("shadowlimit: the ledger takes evidence of the last two hours only, by the clock of Redis; "+
 			"some is lost, after an outage or by a clock that is wrong", "policy", p.Spec.Policy, "minutes", dropped)
 	}
 	p.written.dropped = dropped > 0
@@ -156,52 +182,30 @@ func (f *Fleet) flushOne(ctx context.Context, p *Policy, now time.Time) error {
 		p.written.flushed.Store(batch.Until.UnixMicro())
 	}
 	if batch.Until.Equal(now) {
-		p.written.round = f.rounds
+		p.written.round = w.rounds
 	}
 	return nil
 }
 
 // keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, for all of them while the
-// candidate is enforced, and after a rollback for the clients that it has harmed: that write is at once. Requires f.writing.
+// candidate is enforced, and after a rollback for the clients that it has harmed: that write is at once. Requires writing.
 func (p *Policy) keysDue(exposed bool, now time.Time) bool {
 	left := p.written.exposed && !exposed
 	soon := exposed || p.Recorder.KeysWait()
 	return left || past(keysEvery, p.written.keys, now) || soon && past(keysSoon, p.written.keys, now)
 }
 
-// Replan replaces the plan in use, and has swap replace that of requests. It returns the policies of the old plan
-// whose comparison has ended; see FlushDropped.
-func (f *Fleet) Replan(next *Plan, swap func()) (dropped []*Policy) {
-	// A poll or a flush under way has the policies of the old plan, so both end first. A
-	// poll of the old plan could otherwise announce an old fingerprint after the new one.
-	f.polling.Lock()
-	f.writing.Lock()
-	f.hasDecided() // by the counts of the old plan, which end with it
-	f.changes = 0  // the states of new policies are not known
-	dropped = next.after(f.plan.Load())
-	f.plan.Store(next)
-	swap()
-	f.writing.Unlock()
-	f.polling.Unlock()
-
-	select {
-	case f.replanned <- struct{}{}:
-	default: // a poll is due already
-	}
-	return dropped
-}
-
-// FlushDropped writes the last records of policies that a reload has dropped. Their queues have ended: what they held is
+// flushDropped writes the last records of policies that a reload has dropped. Their queues have ended: what they held is
 // evidence of the old plan.
-func (f *Fleet) FlushDropped(ctx context.Context, dropped []*Policy) {
-	f.writing.Lock()
-	defer f.writing.Unlock()
+func (w *writer) flushDropped(ctx context.Context, dropped []*Policy) {
+	w.writing.Lock()
+	defer w.writing.Unlock()
 	for _, p := range dropped {
 		if !p.Compared {
 			continue
 		}
-		if err := f.flushRest(ctx, p, f.now()); err != nil {
-			f.Log.Warn("shadowlimit: the last seconds of evidence before the reload are lost",
+		if err := w.flushRest(ctx, p, w.now()); err != nil {
+			w.Log.Warn("shadowlimit: the last seconds of evidence before the reload are lost",
 				"policy", p.Spec.Policy, "error", err)
 		}
 	}

@@ -40,7 +40,7 @@ func TestHowOftenEvidenceIsWritten(t *testing.T) {
 				if tt.counts(round) {
 					asked(p)
 				}
-				must(t, f.flush(t.Context()))
+				must(t, f.writer.flush(t.Context()))
 				if p.written.round == round {
 					written = append(written, round)
 				}
@@ -62,7 +62,7 @@ type keysWritten struct {
 
 func (k *keysWritten) Add(ctx context.Context, id evidence.ID, b *evidence.Batch) (int, error) {
 	if b.Whole {
-		k.rounds = append(k.rounds, k.f.rounds)
+		k.rounds = append(k.rounds, k.f.writer.rounds)
 	}
 	return k.Ledger.Add(ctx, id, b)
 }
@@ -102,7 +102,7 @@ func TestHowOftenKeysAreWritten(t *testing.T) {
 				if round == tt.round || tt.name == "many keys" && round == 30 {
 					tt.event(p)
 				}
-				must(t, f.flush(t.Context()))
+				must(t, f.writer.flush(t.Context()))
 			}
 
 			if !slices.Equal(ledger.rounds, tt.want) {
@@ -146,7 +146,7 @@ func TestEvidenceIsWrittenBesideWritesThatHang(t *testing.T) {
 		for round := 1; round <= 40; round++ {
 			time.Sleep(flushEvery)
 			ctx, cancel := context.WithTimeout(t.Context(), Timeout)
-			_ = f.flush(ctx) // most of it fails
+			_ = f.writer.flush(ctx) // most of it fails
 			cancel()
 			if round > 20 && list[9].written.round != round {
 				missed++

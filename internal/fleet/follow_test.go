@@ -161,9 +161,9 @@ func TestPolicyOfAnotherFingerprintIsAnnouncedAgain(t *testing.T) {
 		store := stages.NewMemoryStore()
 		must(t, stages.Begin(t.Context(), store, "p", "gone", 0, "test"))
 		f, p := idleOn(store, "a")
-		must(t, f.poll(t.Context()))
-		must(t, f.leadNow(t.Context()))
-		must(t, f.leadNow(t.Context()))
+		must(t, f.poller.poll(t.Context()))
+		must(t, f.lead.leadNow(t.Context()))
+		must(t, f.lead.leadNow(t.Context()))
 		if p.assessment.Load() == nil {
 			t.Error("the policy was not evaluated")
 		}

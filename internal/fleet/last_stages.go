@@ -25,25 +25,37 @@ type stageFile struct {
 
 const stagesOnDisk = "stages" // kind of file
 
+// keeper keeps the applied stages on disk. But for lastStages and applied, keepLoop alone uses it.
+type keeper struct {
+	*common
+	button *redButton
+	// lastStages are those of the run before, by policy; they are read once.
+	lastStages func() map[string]stages.State
+	applied    chan struct{}           // has one place; a value lets keepLoop look at the stages
+	before     map[string]stages.State // as on disk
+	written    []byte
+	failing    bool
+}
+
 // readStages reads the states of the last run by policy. A file that cannot be used is as
 // good as none: the instance then starts with the authoritative.
-func (f *Fleet) readStages() map[string]stages.State {
-	if f.Disk == nil {
+func (k *keeper) readStages() map[string]stages.State {
+	if k.Disk == nil {
 		return nil
 	}
 	var file stageFile
-	found, err := f.Disk.read(stagesOnDisk, &file)
+	found, err := k.Disk.read(stagesOnDisk, &file)
 	if err != nil {
-		f.Log.Warn("shadowlimit: the last stages on disk cannot be used; without Redis this instance enforces the authoritative",
+		k.Log.Warn("shadowlimit: the last stages on disk cannot be used; without Redis this instance enforces the authoritative",
 			"error", err)
 	}
 	if !found {
 		return nil
 	}
-	if file.Redis != f.Redis {
+	if file.Redis != k.Redis {
 		written := cmp.Or(file.Redis, "no Redis")
-		f.Log.Warn("shadowlimit: the last stages on disk are of another Redis, and are not obeyed; "+
-			"services on one machine that share a name need a StateDir each", "written_with", written, "redis", f.Redis)
+		k.Log.Warn("shadowlimit: the last stages on disk are of another Redis, and are not obeyed; "+
+			"services on one machine that share a name need a StateDir each", "written_with", written, "redis", k.Redis)
 		return nil
 	}
 	return file.States
@@ -53,68 +65,61 @@ func (f *Fleet) readStages() map[string]stages.State {
 const diskPatience = 500 * time.Millisecond
 
 // askDisk reads the stages of the last run. A disk that hangs is not waited for: they are applied when they come.
-func (f *Fleet) askDisk(ctx context.Context) {
-	if f.Disk == nil {
+func (r *poller) askDisk(ctx context.Context) {
+	if r.Disk == nil {
 		return
 	}
-	read := func() { f.fromDisk <- f.lastStages() }
+	read := func() { r.fromDisk <- r.keeper.lastStages() }
 	if !clock.Within(ctx, diskPatience, read) {
-		f.Log.Warn("shadowlimit: the disk with the last stages does not answer; without Redis this instance enforces the authoritative")
+		r.Log.Warn("shadowlimit: the disk with the last stages does not answer; without Redis this instance enforces the authoritative")
 	}
 }
 
 // takeFromDisk applies the stages of the last run. They count like those that this run has heard: what the store has
 // forgotten is written again. A canary is not enforced before the store was heard. Requires polling.
-func (f *Fleet) takeFromDisk() {
+func (r *poller) takeFromDisk() {
 	select {
-	case states := <-f.fromDisk:
-		for _, p := range f.compared() {
+	case states := <-r.fromDisk:
+		for _, p := range r.compared() {
 			p.apply(states[p.Spec.Policy])
 		}
-		f.changes = 0 // what the store has of these policies is read once more
+		r.changes = 0 // what the store has of these policies is read once more
 	default:
 	}
 }
 
-// keeper is what keepLoop knows of the file.
-type keeper struct {
-	before       map[string]stages.State // as on disk
-	written      []byte
-	SilentStores bool
-}
-
 // keepLoop writes the applied stages and the red button to the disk when they have changed, until ctx is over.
 // A disk that hangs stops nothing else.
-func (f *Fleet) keepLoop(ctx context.Context) {
-	k := keeper{before: f.lastStages()}
-	k.written = f.fileOf(k.before)
+func (k *keeper) keepLoop(ctx context.Context) {
+	k.before = k.lastStages()
+	k.written = k.fileOf(k.before)
 	for {
 		select {
 		case <-ctx.Done():
-			f.keepAll(&k) // the move of the last second
+			k.keepAll() // the move of the last second
 			return
-		case <-f.applied:
-			f.keepAll(&k)
+		case <-k.applied:
+			k.keepAll()
 		}
 	}
 }
 
 // keepAll writes the files that have changed. It warns of the first failure in a row.
-func (f *Fleet) keepAll(k *keeper) {
-	err := errors.Join(f.keepPress(), f.keepStages(k))
-	if err != nil && !k.SilentStores {
-		f.Log.Warn("shadowlimit: the stages cannot be kept on disk, for a start without Redis; see Config.StateDir", "error", err)
+func (k *keeper) keepAll() {
+	err := errors.Join(k.button.keepPress(), k.keepStages())
+	if err != nil && !k.failing {
+		k.Log.Warn("shadowlimit: the stages cannot be kept on disk, for a start without Redis; see Config.StateDir", "error", err)
 	}
-	k.SilentStores = err != nil
+	k.failing = err != nil
 }
 
-func (f *Fleet) keepStages(k *keeper) error {
-	states := f.statesToKeep(k.before)
-	text := f.fileOf(states)
+func (k *keeper) keepStages() error {
+	states := k.statesToKeep()
+	text := k.fileOf(states)
 	if bytes.Equal(text, k.written) {
 		return nil
 	}
-	if err := f.Disk.write(stagesOnDisk, text); err != nil {
+	if err := k.Disk.write(stagesOnDisk, text); err != nil {
 		return err
 	}
 	k.before, k.written = states, text
@@ -123,12 +128,12 @@ func (f *Fleet) keepStages(k *keeper) error {
 
 // statesToKeep are the applied states. Of a policy of which this instance knows none now it keeps the one
 // that is on disk.
-func (f *Fleet) statesToKeep(before map[string]stages.State) map[string]stages.State {
+func (k *keeper) statesToKeep() map[string]stages.State {
 	states := map[string]stages.State{}
-	for _, p := range f.compared() {
+	for _, p := range k.compared() {
 		s := *p.Stage.State()
 		if s.Fingerprint == "" {
-			s = before[p.Spec.Policy]
+			s = k.before[p.Spec.Policy]
 		}
 		if s.Fingerprint != "" {
 			states[p.Spec.Policy] = s
@@ -137,15 +142,15 @@ func (f *Fleet) statesToKeep(before map[string]stages.State) map[string]stages.S
 	return states
 }
 
-func (f *Fleet) fileOf(states map[string]stages.State) []byte {
-	text, _ := json.Marshal(stageFile{Name: f.Name, Redis: f.Redis, States: states}) // texts and numbers
+func (k *keeper) fileOf(states map[string]stages.State) []byte {
+	text, _ := json.Marshal(stageFile{Name: k.Name, Redis: k.Redis, States: states}) // texts and numbers
 	return text
 }
 
 // noteApplied lets keepLoop look for changes.
-func (f *Fleet) noteApplied() {
+func (k *keeper) noteApplied() {
 	select {
-	case f.applied <- struct{}{}:
+	case k.applied <- struct{}{}:
 	default: // it is about to look
 	}
 }

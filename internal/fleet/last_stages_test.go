@@ -96,8 +96,8 @@ func TestStagesOfTheDiskThatAreObeyed(t *testing.T) {
 		{"another one, this one rolled back", state(stages.Promoted, "f", stages.RolledBack), algorithms.Authoritative},
 	} {
 		f, p := idleOn(stages.NewMemoryStore(), "a")
-		f.fromDisk <- map[string]stages.State{"p": tt.disk}
-		if f.takeFromDisk(); p.enforced(at(0)) != tt.want {
+		f.poller.fromDisk <- map[string]stages.State{"p": tt.disk}
+		if f.poller.takeFromDisk(); p.enforced(at(0)) != tt.want {
 			t.Errorf("%s: the %s is enforced, want the %s", tt.name, p.enforced(at(0)), tt.want)
 		}
 	}
@@ -108,8 +108,9 @@ func TestStagesOfTheLastRunStayOnTheDisk(t *testing.T) {
 	last := stages.State{Version: stages.Version{Term: 1, Seq: 2}, Stage: stages.Promoted, Fingerprint: "e"}
 	f, p := pressable(stages.NewMemoryStore(), t.TempDir())
 	kept := func() stages.State {
-		must(t, f.keepStages(&keeper{before: map[string]stages.State{"p": last}}))
-		return f.readStages()["p"]
+		f.keeper.before, f.keeper.written = map[string]stages.State{"p": last}, nil
+		must(t, f.keeper.keepStages())
+		return f.keeper.readStages()["p"]
 	}
 
 	if got := kept(); !got.Equal(last) {

@@ -56,7 +56,7 @@ func newFleetModel(t *rapid.T) *fleetModel {
 		n := &node{link: &link{cluster: c}}
 		n.link.heard = func() { n.heardAt = time.Now() }
 		n.start(fmt.Sprint("instance ", i))
-		n.Fleet.Button.changed = n.Fleet.ordered
+		n.Fleet.Button.changed = n.Fleet.button.ordered
 		m.nodes = append(m.nodes, n)
 		m.poll(n)
 	}
@@ -85,7 +85,7 @@ func (m *fleetModel) within(do func(context.Context)) {
 }
 
 func (m *fleetModel) poll(n *node) {
-	m.alone(n, func(ctx context.Context) { _ = n.Fleet.poll(ctx) })
+	m.alone(n, func(ctx context.Context) { _ = n.Fleet.poller.poll(ctx) })
 }
 
 // alone has an instance do what it does once at a time.
@@ -109,10 +109,10 @@ func (m *fleetModel) someOperator() *operator {
 func (n *node) start(id string) {
 	before := n.Policy
 	n.Fleet, n.Policy = idleOn(n.link, id)
-	n.Fleet.decided = true
+	n.Fleet.poller.decided = true
 	n.Fleet.Ledger = &slowLedger{n.link.ledger, n.link}
 	n.Fleet.Controller = stages.NewController(n.link, n.Fleet.Ledger, "leader "+id)
-	n.Fleet.leader = stages.NewLeader(n.link, id, n.Fleet.Controller, nil)
+	n.Fleet.lead.leader = stages.NewLeader(n.link, id, n.Fleet.Controller, nil)
 	n.Policy.Spec.Config.Automatic = true
 	if before != nil {
 		n.use(before.Spec.Fingerprint, 0)
@@ -143,7 +143,7 @@ func (m *fleetModel) reload() {
 func (m *fleetModel) restart() {
 	n := m.someNode()
 	m.alone(n, func(ctx context.Context) {
-		_ = n.Fleet.leader.Leave(ctx)
+		_ = n.Fleet.lead.leader.Leave(ctx)
 		m.started++
 		n.start(fmt.Sprint("restart ", m.started))
 		n.applied = stages.State{}
@@ -154,7 +154,7 @@ func (m *fleetModel) restart() {
 func (m *fleetModel) leadOne() { m.lead(m.someNode()) }
 
 func (m *fleetModel) lead(n *node) {
-	m.alone(n, func(ctx context.Context) { _ = n.Fleet.lead(ctx) })
+	m.alone(n, func(ctx context.Context) { _ = n.Fleet.lead.turn(ctx) })
 }
 
 // count lets time pass in which all instances poll and look.
@@ -284,7 +284,7 @@ func (m *fleetModel) pressOrRelease() {
 // checkOrders: an order that waited for the store is carried out once it is reached.
 func (m *fleetModel) checkOrders() {
 	for _, n := range m.nodes {
-		if left := n.Fleet.orders.waiting(); len(left) > 0 {
+		if left := n.Fleet.button.orders.waiting(); len(left) > 0 {
 			m.t.Errorf("I9: %s still has the order %v", n.Fleet.ID, left)
 		}
 	}
@@ -491,7 +491,7 @@ func (m *fleetModel) stopLeader() {
 	}
 
 	n.link.freezesIn = rapid.IntRange(1, 14).Draw(m.t, "stops at call")
-	m.alone(n, func(ctx context.Context) { _ = n.Fleet.leadNow(ctx) })
+	m.alone(n, func(ctx context.Context) { _ = n.Fleet.lead.leadNow(ctx) })
 	n.link.freezesIn = 0
 }
 
@@ -504,7 +504,7 @@ func (m *fleetModel) harm() {
 					newlyDenied(n.Policy, hash)
 				}
 			}
-			_ = n.Fleet.flush(ctx)
+			_ = n.Fleet.writer.flush(ctx)
 		})
 	}
 }

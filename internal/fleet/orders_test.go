@@ -16,14 +16,14 @@ import (
 func pressable(store stages.Store, dir string) (*Fleet, *Policy) {
 	f, p := idleOn(store, "a")
 	f.Disk = &Disk{dir: dir, name: "test"}
-	f.StartButton(context.Background())
+	f.button.start(context.Background())
 	return f, p
 }
 
 // pressIsOnDisk keeps the press as keepLoop does, and reports whether there is a file.
 func pressIsOnDisk(t *testing.T, f *Fleet) bool {
 	t.Helper()
-	must(t, f.keepPress())
+	must(t, f.button.keepPress())
 	_, err := os.Stat(f.Disk.path(pressOnDisk))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
@@ -54,10 +54,10 @@ func TestOrderNamesTheInstancesFingerprint(t *testing.T) {
 	store := stages.NewMemoryStore()
 	must(t, stages.Begin(t.Context(), store, "p", "another", 0, "test"))
 	f, _ := pressable(store, t.TempDir())
-	must(t, f.poll(t.Context()))
+	must(t, f.poller.poll(t.Context()))
 
 	f.Button.Set(true, ByHandler)
-	must(t, f.poll(t.Context()))
+	must(t, f.poller.poll(t.Context()))
 	states, err := store.States(t.Context(), []string{"p"})
 	if s := states[0]; err != nil || s.Stage != stages.Shadow || s.Of("e") != stages.RolledBack || s.Of("another") != stages.Shadow {
 		t.Errorf("the store has %s, past %v, %v, want shadow of another fingerprint, and e rolled back", s, s.Past, err)
@@ -69,10 +69,10 @@ func TestOrderNamesTheInstancesFingerprint(t *testing.T) {
 func TestPressStaysOnDiskUntilItIsReleased(t *testing.T) {
 	store, dir := stages.NewMemoryStore(), t.TempDir()
 	f, _ := pressable(store, dir)
-	must(t, f.poll(t.Context()))
+	must(t, f.poller.poll(t.Context()))
 	f.Button.Set(true, ByHandler)
-	if must(t, f.poll(t.Context())); len(f.orders.waiting()) != 0 || !pressIsOnDisk(t, f) {
-		t.Fatalf("stored: the orders %v are left, and the press must be on the disk", f.orders.waiting())
+	if must(t, f.poller.poll(t.Context())); len(f.button.orders.waiting()) != 0 || !pressIsOnDisk(t, f) {
+		t.Fatalf("stored: the orders %v are left, and the press must be on the disk", f.button.orders.waiting())
 	}
 
 	f, _ = pressable(store, dir)
@@ -95,7 +95,7 @@ func TestPressOfAFileThatIsGoneLeavesTheDisk(t *testing.T) {
 	}
 
 	f, _ = pressable(store, dir)
-	if f.Button.pressed() || f.pressKept() || pressIsOnDisk(t, f) || !f.pressKept() {
+	if f.Button.pressed() || f.button.pressKept() || pressIsOnDisk(t, f) || !f.button.pressKept() {
 		t.Error("the file is gone, and the disk has its press")
 	}
 }
@@ -108,12 +108,12 @@ func TestPressIsOnDiskWhileTheStoreHangs(t *testing.T) {
 		f.Button.Set(true, ByHandler)
 		settled := make(chan struct{})
 		go func() {
-			f.SettlePress(t.Context())
+			f.button.settle(t.Context())
 			close(settled)
 		}()
 
 		time.Sleep(Timeout / 2)
-		if !f.pressKept() {
+		if !f.button.pressKept() {
 			t.Error("the disk does not have the press")
 		}
 		<-settled

@@ -27,7 +27,7 @@ type Policy struct {
 // memory is what the fleet remembers of a policy. It outlives a new policy file that leaves the fingerprint as it is.
 type memory struct {
 	started    time.Time
-	announced  announced // guarded by Fleet.polling
+	announced  announced // guarded by poller.polling
 	written    written
 	assessment atomic.Pointer[assessment] // the last one, by whichever leader
 }
@@ -49,7 +49,7 @@ func (p *Plan) named(policy string) *Policy {
 }
 
 // after gives the policies of a plan their memories: those that go on in it keep theirs. It returns the others of the plan before.
-// Requires Fleet.polling.
+// Requires poller.polling.
 func (p *Plan) after(before *Plan) (dropped []*Policy) {
 	for _, t := range p.Policies {
 		t.memory = &memory{started: time.Now()}
@@ -76,7 +76,7 @@ func (p *Policy) id() evidence.ID {
 	return s.LedgerID(p.Spec.Policy)
 }
 
-// apply takes a state that supersedes the applied one. Requires Fleet.polling.
+// apply takes a state that supersedes the applied one. Requires poller.polling.
 func (p *Policy) apply(s stages.State) {
 	if p.Stage.Apply(s) {
 		p.Recorder.Restart()
@@ -91,7 +91,7 @@ type announced struct {
 }
 
 // announces reports whether the next heartbeat has the spec of a policy. The leader evaluates by the last
-// announcement, so an instance of another fingerprint keeps silent. Requires Fleet.polling.
+// announcement, so an instance of another fingerprint keeps silent. Requires poller.polling.
 func (p *Policy) announces() bool {
 	if p.Stage.State().Fingerprint != p.Spec.Fingerprint {
 		p.announced.known = false
@@ -107,7 +107,7 @@ func (p *Policy) Differs() bool {
 }
 
 // noteFingerprint logs that the fleet compares something else than this instance, and the end of
-// that: a line for each change, with the policy file of this instance if it has one. Requires Fleet.polling.
+// that: a line for each change, with the policy file of this instance if it has one. Requires poller.polling.
 func (p *Policy) noteFingerprint(file string, log *slog.Logger) {
 	// "" stands for no difference, so that its end is a change as well.
 	s := p.Stage.State()

@@ -5,29 +5,96 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/internal/status"
 )
+
+// poller sends heartbeats and applies what they bring.
+type poller struct {
+	*common
+	button *redButton
+	keeper *keeper
+
+	// polling is held by one poll at a time, and by any other change of an applied stage.
+	polling sync.Mutex
+	decided bool  // a request since the start; guarded by polling
+	changes int64 // the number of changes whose states are known, 0 for none; guarded by polling
+	// said is what this instance has said of itself, apart from times; sent when that was. Both are guarded by polling.
+	said    stages.Instance
+	sent    clock.Moment
+	service service               // what this instance serves
+	trouble atomic.Pointer[error] // of the last heartbeat; nil after one that was answered
+
+	replanned chan struct{}                // has one place; a value makes the next poll immediate
+	fromDisk  chan map[string]stages.State // has the stages of the run before until they are applied
+}
+
+// hurry makes the next poll immediate.
+func (r *poller) hurry() {
+	select {
+	case r.replanned <- struct{}{}:
+	default: // it is due already
+	}
+}
+
+// pollLoop polls until ctx is over. It closes first after the first poll.
+func (r *poller) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
+	poll := task{what: "read stages and say that this instance is live", do: r.poll, within: Timeout}
+	r.askDisk(ctx)
+	for ctx.Err() == nil {
+		r.run(ctx, &poll)
+		if first != nil {
+			if poll.failing {
+				r.warnOfStart()
+			}
+			close(first)
+			first = nil
+		}
+
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-r.replanned:
+		case <-time.After(clock.Jittered(pollEvery)):
+		}
+	}
+
+	// The store closes the channel once its subscription is gone: Close ends every goroutine.
+	for range changed {
+	}
+}
+
+// warnOfStart says what a start without the store means for limits in the process. One that has
+// heard of the fleet before divides limits by the last number of instances.
+func (r *poller) warnOfStart() {
+	if slices.ContainsFunc(r.plan.Load().Policies, func(p *Policy) bool { return p.Divided }) {
+		r.Log.Warn("shadowlimit: the store did not answer at the start, so this instance knows of no other and takes whole limits: " +
+			"until the store answers, n instances that start so allow n times a limit")
+	}
+}
 
 // poll sends a heartbeat and does what follows from the answer: it applies newer states, and writes the applied
 // ones where the store has forgotten them. States are read only if they have changed. A breaker of requests does not hold
 // it back: stages.TakeOverAfter without heartbeats means that an instance is gone.
-func (f *Fleet) poll(ctx context.Context) error {
-	f.polling.Lock()
-	defer f.polling.Unlock()
-	defer f.noteApplied()
-	f.takeFromDisk()
+func (r *poller) poll(ctx context.Context) error {
+	r.polling.Lock()
+	defer r.polling.Unlock()
+	defer r.keeper.noteApplied()
+	r.takeFromDisk()
 
-	err := f.pollLocked(ctx)
+	err := r.pollLocked(ctx)
 	switch {
 	case err == nil:
-		f.trouble.Store(nil)
+		r.trouble.Store(nil)
 	case !errors.Is(ctx.Err(), context.Canceled): // a poll that was cut short says nothing of the store
-		f.trouble.Store(&err)
+		r.trouble.Store(&err)
 	}
 	return err
 }
@@ -36,25 +103,25 @@ func (f *Fleet) poll(ctx context.Context) error {
 // this instance has stored itself.
 const mostHeartbeats = 3
 
-func (f *Fleet) pollLocked(ctx context.Context) error {
-	list := f.compared()
+func (r *poller) pollLocked(ctx context.Context) error {
+	list := r.compared()
 	var err error
 	for range mostHeartbeats {
-		h := f.heartbeat(list)
-		heard, failed := f.Store.Heartbeat(ctx, h)
+		h := r.heartbeat(list)
+		heard, failed := r.Store.Heartbeat(ctx, h)
 		if failed != nil {
 			// Levels come back by themselves where no leader is heard.
-			if !f.heard.Within(stages.LiveFor) {
-				f.followLevels(nil)
+			if !r.heard.Within(stages.LiveFor) {
+				r.followLevels(nil)
 			}
 			return failed
 		}
-		f.note(&h, &heard, list)
+		r.note(&h, &heard, list)
 		var stored bool
-		if stored, err = f.follow(ctx, &heard, list); stored {
-			f.changes = 0
+		if stored, err = r.follow(ctx, &heard, list); stored {
+			r.changes = 0
 		}
-		if err = errors.Join(err, heard.Refused); err != nil || !stored && !f.hasNews(list) {
+		if err = errors.Join(err, heard.Refused); err != nil || !stored && !r.hasNews(list) {
 			break
 		}
 	}
@@ -62,22 +129,22 @@ func (f *Fleet) pollLocked(ctx context.Context) error {
 }
 
 // heartbeat is the next one. Requires polling.
-func (f *Fleet) heartbeat(list []*Policy) stages.Heartbeat {
-	h := stages.Heartbeat{ID: f.ID, Policies: namesOf(list), Changes: f.changes}
+func (r *poller) heartbeat(list []*Policy) stages.Heartbeat {
+	h := stages.Heartbeat{ID: r.ID, Policies: namesOf(list), Changes: r.changes}
 	for _, p := range list {
 		if p.announces() {
 			h.Specs = append(h.Specs, p.Spec)
 		}
 	}
-	if !f.hasNews(list) {
+	if !r.hasNews(list) {
 		return h
 	}
 
 	// When evidence was written is no news.
-	i := f.describe(list)
-	f.said = i
+	i := r.describe(list)
+	r.said = i
 	i.Policies = maps.Clone(i.Policies)
-	i.Service = f.service.report(f.plan.Load().rules(), f.Signal, f.Log)
+	i.Service = r.service.report(r.plan.Load().rules(), r.Signal, r.Log)
 	for _, p := range list {
 		applied := i.Policies[p.Spec.Policy]
 		applied.Flushed = time.UnixMicro(p.written.flushed.Load()).UTC()
@@ -88,15 +155,15 @@ func (f *Fleet) heartbeat(list []*Policy) stages.Heartbeat {
 }
 
 // hasNews reports whether the next heartbeat has something to say besides that the instance is live. Requires polling.
-func (f *Fleet) hasNews(list []*Policy) bool {
-	return !f.sent.Within(stages.HeartbeatEvery) || !reflect.DeepEqual(f.describe(list), f.said)
+func (r *poller) hasNews(list []*Policy) bool {
+	return !r.sent.Within(stages.HeartbeatEvery) || !reflect.DeepEqual(r.describe(list), r.said)
 }
 
 // describe returns what this instance says of itself besides times. Requires polling.
-func (f *Fleet) describe(list []*Policy) stages.Instance {
+func (r *poller) describe(list []*Policy) stages.Instance {
 	i := stages.Instance{
-		ID: f.ID, Idle: !f.hasDecided(), RedButton: f.Button.pressed(), Failing: f.SilentStores(), OwnStoreUnreachable: f.OwnStoreIsSilent(), Client: f.ClientWarnings,
-		Generation: f.plan.Load().Generation, Policies: map[string]stages.Applied{},
+		ID: r.ID, Idle: !r.hasDecided(), RedButton: r.Button.pressed(), Failing: r.SilentStores(), OwnStoreUnreachable: r.OwnStoreIsSilent(), Client: r.ClientWarnings,
+		Generation: r.plan.Load().Generation, Policies: map[string]stages.Applied{},
 	}
 	for _, p := range list {
 		i.Policies[p.Spec.Policy] = stages.Applied{Version: p.Stage.State().Version, Fingerprint: p.Spec.Fingerprint}
@@ -105,32 +172,32 @@ func (f *Fleet) describe(list []*Policy) stages.Instance {
 }
 
 // hasDecided reports whether this instance has decided a request since it started. Requires polling.
-func (f *Fleet) hasDecided() bool {
-	for _, p := range f.plan.Load().Policies {
-		if f.decided {
+func (r *poller) hasDecided() bool {
+	for _, p := range r.plan.Load().Policies {
+		if r.decided {
 			return true
 		}
-		f.decided = p.Recorder.Totals().Decisions != [2]evidence.Decisions{} || p.FellBack()
+		r.decided = p.Recorder.Totals().Decisions != [2]evidence.Decisions{} || p.FellBack()
 	}
-	return f.decided
+	return r.decided
 }
 
 // note notes the answer to a heartbeat, as far as it is no state. Requires polling.
-func (f *Fleet) note(h *stages.Heartbeat, heard *stages.Heard, list []*Policy) {
-	f.heard.Note()
-	f.offset.Store(int64(time.Until(heard.Now)))
-	f.followLevels(heard.Levels)
+func (r *poller) note(h *stages.Heartbeat, heard *stages.Heard, list []*Policy) {
+	r.heard.Note()
+	r.offset.Store(int64(time.Until(heard.Now)))
+	r.followLevels(heard.Levels)
 
 	// Limits are divided by this number where a store fails. This instance is one of them, even where it cannot say so.
-	f.live.Store(int64(max(1, heard.Live)))
-	f.counted.Store(true)
-	f.Seen(time.Duration(f.offset.Load()), f.live.Load())
+	r.live.Store(int64(max(1, heard.Live)))
+	r.counted.Store(true)
+	r.Seen(time.Duration(r.offset.Load()), r.live.Load())
 
 	switch {
 	case !heard.Known: // the store has lost its data
-		f.sent.Clear()
+		r.sent.Clear()
 	case h.Self != nil && heard.Refused == nil:
-		f.sent.Note()
+		r.sent.Note()
 	}
 	// The old master of a split knows of no rollback. With min-replicas-to-write it says what it is, and a canary ends as in an outage.
 	if !redisreply.LacksReplicas(heard.Refused) {
@@ -139,7 +206,7 @@ func (f *Fleet) note(h *stages.Heartbeat, heard *stages.Heard, list []*Policy) {
 		}
 	}
 	for _, spec := range h.Specs {
-		if p := f.plan.Load().named(spec.Policy); p != nil && heard.Refused == nil {
+		if p := r.plan.Load().named(spec.Policy); p != nil && heard.Refused == nil {
 			p.announced.known = true
 			p.announced.revised = false
 		}
@@ -148,67 +215,47 @@ func (f *Fleet) note(h *stages.Heartbeat, heard *stages.Heard, list []*Policy) {
 
 // follow applies the states of an answer, and stores what this instance knows and the store does not: states that a
 // failover has forgotten, first states, and orders of the red button. It reports whether it has stored anything.
-func (f *Fleet) follow(ctx context.Context, heard *stages.Heard, list []*Policy) (stored bool, err error) {
+func (r *poller) follow(ctx context.Context, heard *stages.Heard, list []*Policy) (stored bool, err error) {
 	var failed []error
 	if heard.States != nil {
 		for i, p := range list {
 			p.apply(heard.States[i])
-			p.noteFingerprint(f.File, f.Log)
+			p.noteFingerprint(r.File, r.Log)
 		}
-		f.changes = heard.Changes
+		r.changes = heard.Changes
 
 		// What this instance knows comes before what it would begin: after a loss of data the policy goes on where it was.
 		for i, p := range list {
-			put, err := f.restore(ctx, p, heard.States[i])
+			put, err := r.restore(ctx, p, heard.States[i])
 			stored = stored || put
 			failed = append(failed, err)
 		}
 	}
-	moved, err := f.storeOrders(ctx)
+	moved, err := r.button.storeOrders(ctx)
 	return stored || moved, errors.Join(append(failed, err)...)
 }
 
 // restore writes the state of a policy where the store has none, or an older one.
-func (f *Fleet) restore(ctx context.Context, p *Policy, stored stages.State) (bool, error) {
+func (r *poller) restore(ctx context.Context, p *Policy, stored stages.State) (bool, error) {
 	applied := *p.Stage.State()
 	if stored.Stage == "" { // the policy itself is forgotten
 		p.announced.known = false
 	}
 	switch {
 	case applied.Fingerprint == "" && applied.Version == stages.Version{}:
-		return true, stages.Begin(ctx, f.Store, p.Spec.Policy, p.Spec.Fingerprint, f.plan.Load().Generation, "instance "+f.ID)
+		return true, stages.Begin(ctx, r.Store, p.Spec.Policy, p.Spec.Fingerprint, r.plan.Load().Generation, "instance "+r.ID)
 	case applied.Fingerprint == "" || !applied.Supersedes(stored):
 		return false, nil
 	}
 
 	// On a conflict the next heartbeat reads what another instance has written.
-	err := f.Store.Put(ctx, p.Spec.Policy, applied, stages.Condition{})
+	err := r.Store.Put(ctx, p.Spec.Policy, applied, stages.Condition{})
 	switch {
 	case errors.Is(err, stages.ErrConflict):
 		err = nil
 	case err == nil:
-		f.Log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
+		r.Log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
 			"policy", p.Spec.Policy, "stored", stored.Version.String(), "applied", applied.Version.String())
 	}
 	return true, err
-}
-
-// Trouble returns why the last heartbeat had no answer, nil if it had one.
-func (f *Fleet) Trouble() error {
-	if err := f.trouble.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// Live returns how many instances are live as far as is known, and whether the store has said so.
-func (f *Fleet) Live() (instances int64, counted bool) { return f.live.Load(), f.counted.Load() }
-
-// Here returns what this instance says of itself, without its policies.
-func (f *Fleet) Here() status.Here {
-	trouble := f.Trouble()
-	return status.Here{
-		Instance: f.ID, Started: f.started, Heard: f.heard.At(),
-		Trouble: redisreply.Reason(trouble), WritesRefused: redisreply.RefusesWrites(trouble),
-	}
 }

@@ -66,7 +66,7 @@ func pollsOf(t *testing.T, f *Fleet) func(n int) {
 		t.Helper()
 		for range n {
 			time.Sleep(time.Second)
-			must(t, f.poll(t.Context()))
+			must(t, f.poller.poll(t.Context()))
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestLogOfAWrittenState(t *testing.T) {
 		store.Store = readOnlyStore{empty}
 		for range 20 {
 			time.Sleep(time.Second)
-			if f.poll(t.Context()) == nil {
+			if f.poller.poll(t.Context()) == nil {
 				t.Error("a refused write is no error")
 			}
 		}
@@ -167,7 +167,7 @@ func TestCanaryOnAnOldMaster(t *testing.T) {
 			store.why = why
 			for range 20 {
 				time.Sleep(time.Second)
-				_ = f.poll(t.Context())
+				_ = f.poller.poll(t.Context())
 			}
 			if p.Stage.CutOff() != cut {
 				t.Errorf("%s: a canary has ended: %t, want %t", why, p.Stage.CutOff(), cut)

@@ -81,24 +81,31 @@ func (o *orders) answered(policy string, p stages.Press, void bool) {
 	}
 }
 
-// StartButton presses the button again if its press is on the disk, and takes over the
+// redButton carries the orders of the red button to the disk and to the store.
+type redButton struct {
+	*common
+	orders  orders
+	changed func() // lets the disk and the store hear of new orders
+}
+
+// start presses the button again if its press is on the disk, and takes over the
 // orders of that press. It waits 2 s at most for the disk.
-func (f *Fleet) StartButton(ctx context.Context) {
+func (b *redButton) start(ctx context.Context) {
 	var last pressFile
-	if f.Disk != nil {
-		read, answered := clock.Ask(ctx, Timeout, f.readPress)
+	if b.Disk != nil {
+		read, answered := clock.Ask(ctx, Timeout, b.readPress)
 		if !answered {
-			f.Log.Warn("shadowlimit: the disk with the last press of the red button does not answer")
+			b.Log.Warn("shadowlimit: the disk with the last press of the red button does not answer")
 		}
 		last = read
 	}
 
 	if last.found {
-		f.orders.noteFile()
+		b.orders.noteFile()
 	}
-	f.Button.start(last.By, f.ordered)
-	if f.Button.pressed() && last.Orders != nil {
-		f.orders.set(last.Orders)
+	b.Button.start(last.By, b.ordered)
+	if b.Button.pressed() && last.Orders != nil {
+		b.orders.set(last.Orders)
 	}
 }
 
@@ -109,11 +116,11 @@ type pressFile struct {
 }
 
 // readPress reads the press from the disk. It may still run when its caller has given up, so it writes nothing.
-func (f *Fleet) readPress() pressFile {
+func (b *redButton) readPress() pressFile {
 	var p press
-	found, err := f.Disk.read(pressOnDisk, &p)
+	found, err := b.Disk.read(pressOnDisk, &p)
 	if err != nil {
-		f.Log.Warn("shadowlimit: the last press of the red button on disk cannot be used", "error", err)
+		b.Log.Warn("shadowlimit: the last press of the red button on disk cannot be used", "error", err)
 	}
 	if !found {
 		return pressFile{}
@@ -124,33 +131,28 @@ func (f *Fleet) readPress() pressFile {
 // ordered is called when the button is pressed, which orders a rollback of every policy, and
 // when it is released, which withdraws the orders that are not stored yet. It must be quick:
 // the button is locked.
-func (f *Fleet) ordered(pressed bool) {
+func (b *redButton) ordered(pressed bool) {
 	list := map[string]order{}
 	if pressed {
-		for _, p := range f.compared() {
+		for _, p := range b.compared() {
 			// The first term is 1, also where no state has reached this instance.
 			term := max(1, p.Stage.State().Term)
 			list[p.Spec.Policy] = order{Press: stages.Press{Fingerprint: p.Spec.Fingerprint, Term: term}}
 		}
 	}
-	f.orders.set(list)
+	b.orders.set(list)
 
-	// The disk and the store hear of it at once, and this does not wait for them.
-	f.noteApplied()
-	select {
-	case f.replanned <- struct{}{}:
-	default:
-	}
+	b.changed() // the disk and the store hear of it at once, and this does not wait for them
 }
 
 // storeOrders stores what the button has ordered, with each heartbeat again: a failover may have lost the
 // rollback. It reports whether a state was stored. Requires polling.
-func (f *Fleet) storeOrders(ctx context.Context) (stored bool, err error) {
+func (b *redButton) storeOrders(ctx context.Context) (stored bool, err error) {
 	var failed []error
-	for policy, o := range f.orders.all() {
-		p := f.plan.Load().named(policy)
+	for policy, o := range b.orders.all() {
+		p := b.plan.Load().named(policy)
 		if p == nil {
-			f.orders.answered(policy, o.Press, true)
+			b.orders.answered(policy, o.Press, true)
 			continue
 		}
 		before := p.Stage.State()
@@ -158,15 +160,15 @@ func (f *Fleet) storeOrders(ctx context.Context) (stored bool, err error) {
 		case before.Fingerprint == "": // the policy is not known yet
 			continue
 		case o.Void(before):
-			f.orders.answered(policy, o.Press, true)
+			b.orders.answered(policy, o.Press, true)
 			continue
 		case o.stored && !o.Moves(before):
 			continue
 		}
 
-		s, err := o.CarryOut(ctx, f.Store, policy, stages.Order{
-			Actor:  "red button of " + f.ID,
-			Reason: "the red button was pressed, by " + strings.Join(f.Button.pressedBy(), " and "),
+		s, err := o.CarryOut(ctx, b.Store, policy, stages.Order{
+			Actor:  "red button of " + b.ID,
+			Reason: "the red button was pressed, by " + strings.Join(b.Button.pressedBy(), " and "),
 		})
 		switch {
 		case errors.Is(err, stages.ErrUnknownPolicy): // the next heartbeat finds it
@@ -177,39 +179,39 @@ func (f *Fleet) storeOrders(ctx context.Context) (stored bool, err error) {
 			p.apply(s)
 			stored = stored || p.Stage.State() != before
 			if !o.stored {
-				f.Log.Info("shadowlimit: the order of the red button has reached the store",
+				b.Log.Info("shadowlimit: the order of the red button has reached the store",
 					"policy", policy, "fingerprint", o.Fingerprint, "term", o.Term, "stage", s.Describe(), "version", s.Version.String())
 			}
-			f.orders.answered(policy, o.Press, false)
+			b.orders.answered(policy, o.Press, false)
 		}
 	}
 	return stored, errors.Join(failed...)
 }
 
 // keepPress writes the press to the disk if it has changed, or removes it.
-func (f *Fleet) keepPress() error {
-	f.orders.writing.Lock()
-	defer f.orders.writing.Unlock()
+func (b *redButton) keepPress() error {
+	b.orders.writing.Lock()
+	defer b.orders.writing.Unlock()
 
-	text := f.pressText()
+	text := b.pressText()
 	switch {
-	case f.orders.hasWritten(text):
+	case b.orders.hasWritten(text):
 		return nil
 	case text == nil:
-		f.orders.written = nil
-		return f.Disk.remove(pressOnDisk)
+		b.orders.written = nil
+		return b.Disk.remove(pressOnDisk)
 	}
-	if err := f.Disk.write(pressOnDisk, text); err != nil {
+	if err := b.Disk.write(pressOnDisk, text); err != nil {
 		return err
 	}
-	f.orders.written = text
+	b.orders.written = text
 	return nil
 }
 
-func (f *Fleet) pressKept() bool {
-	f.orders.writing.Lock()
-	defer f.orders.writing.Unlock()
-	return f.orders.hasWritten(f.pressText())
+func (b *redButton) pressKept() bool {
+	b.orders.writing.Lock()
+	defer b.orders.writing.Unlock()
+	return b.orders.hasWritten(b.pressText())
 }
 
 // hasWritten reports whether the file is this text, or there is none for nil. An empty text is a file
@@ -219,8 +221,8 @@ func (o *orders) hasWritten(text []byte) bool {
 }
 
 // pressText is the file of the press, nil if the button is not pressed.
-func (f *Fleet) pressText() []byte {
-	p := press{By: f.Button.pressedBy(), Orders: f.orders.all()}
+func (b *redButton) pressText() []byte {
+	p := press{By: b.Button.pressedBy(), Orders: b.orders.all()}
 	if len(p.By) == 0 {
 		return nil
 	}
@@ -228,8 +230,8 @@ func (f *Fleet) pressText() []byte {
 	return text
 }
 
-// pressReport is what the handler of the button says.
-type pressReport struct {
+// PressReport is what the handler of the button says.
+type PressReport struct {
 	Pressed bool          `json:"pressed"`
 	By      []string      `json:"by"`
 	Kept    bool          `json:"kept"` // a restart of the instance does not change it
@@ -242,40 +244,40 @@ type waitingItem struct {
 	stages.Press
 }
 
-// ReportPress reports the press. It waits 2 s at most for the disk.
-func (f *Fleet) ReportPress(ctx context.Context) pressReport {
+// report reports the press. It waits 2 s at most for the disk.
+func (b *redButton) report(ctx context.Context) PressReport {
 	kept := false
-	if f.Disk != nil {
-		kept, _ = clock.Ask(ctx, Timeout, f.pressKept)
+	if b.Disk != nil {
+		kept, _ = clock.Ask(ctx, Timeout, b.pressKept)
 	}
 
-	r := pressReport{Pressed: f.Button.pressed(), By: f.Button.pressedBy(), Kept: kept, Waiting: []waitingItem{}}
-	pending := f.orders.waiting()
+	r := PressReport{Pressed: b.Button.pressed(), By: b.Button.pressedBy(), Kept: kept, Waiting: []waitingItem{}}
+	pending := b.orders.waiting()
 	for _, policy := range slices.Sorted(maps.Keys(pending)) {
 		r.Waiting = append(r.Waiting, waitingItem{policy, pending[policy].Press})
 	}
 	return r
 }
 
-// SettlePress waits until the disk has the press and the store has its orders, for as long as
+// settle waits until the disk has the press and the store has its orders, for as long as
 // a poll may take. The disk comes first, because the store may be away, and once more when the
 // orders are stored: it must not say that they are not.
-func (f *Fleet) SettlePress(ctx context.Context) {
+func (b *redButton) settle(ctx context.Context) {
 	keep := func() {
-		if f.Disk != nil {
-			clock.Within(ctx, Timeout, func() { _ = f.keepPress() }) // keepLoop logs a failure
+		if b.Disk != nil {
+			clock.Within(ctx, Timeout, func() { _ = b.keepPress() }) // keepLoop logs a failure
 		}
 	}
 	keep()
-	f.awaitOrders(ctx)
+	b.awaitOrders(ctx)
 	keep()
 }
 
 // awaitOrders waits until the store has the orders of the button.
-func (f *Fleet) awaitOrders(ctx context.Context) {
+func (b *redButton) awaitOrders(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	for len(f.orders.waiting()) > 0 {
+	for len(b.orders.waiting()) > 0 {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():

@@ -5,10 +5,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // slowHandler is a log that takes longer than a disk is waited for.
@@ -31,12 +32,11 @@ func TestPressThatIsReadTooLateIsDropped(t *testing.T) {
 	}
 
 	synctest.Test(t, func(t *testing.T) {
-		f := &Fleet{}
+		f, _ := idleOn(stages.NewMemoryStore(), "x")
 		f.Log = slog.New(slowHandler{slog.DiscardHandler})
 		f.Disk = &Disk{dir: dir, name: "x"}
-		f.Button = NewButton(ButtonConfig{}, new(atomic.Bool), f.Log)
 
-		f.StartButton(t.Context()) // gives up after fleetTimeout
+		f.button.start(t.Context()) // gives up after Timeout
 		if f.Button.pressed() {
 			t.Error("pressed, although the disk has not answered")
 		}

@@ -107,8 +107,8 @@ func (p *Plan) rules() (rules []adaptive.Rule) {
 }
 
 // followLevels has every adaptive side follow. Without an answer of the store nothing is published.
-func (f *Fleet) followLevels(published map[string]adaptive.State) {
-	for _, p := range f.plan.Load().Policies {
+func (r *poller) followLevels(published map[string]adaptive.State) {
+	for _, p := range r.plan.Load().Policies {
 		for role, h := range p.Levels {
 			// Of two sides that share a level the first one follows for both.
 			if h == nil || !h.Follow(published) {
@@ -118,11 +118,8 @@ func (f *Fleet) followLevels(published map[string]adaptive.State) {
 			if p.Levels[0] == p.Levels[1] {
 				side = "both"
 			}
-			f.Log.Info("shadowlimit: another part of an adaptive limit holds", "policy", p.Spec.Policy,
+			r.Log.Info("shadowlimit: another part of an adaptive limit holds", "policy", p.Spec.Policy,
 				"side", side, "level", int(h.Level()), "of", int(adaptive.Full))
 		}
 	}
 }
-
-// Served counts a request that the service has answered: how long its handler took, and whether it failed. It takes no lock.
-func (f *Fleet) Served(d time.Duration, failed bool) { f.service.counter.Add(d, failed) }
