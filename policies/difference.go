@@ -61,28 +61,6 @@ func Difference(before, after *Set) []Change {
 	return list
 }
 
-// compared returns what a policy's fingerprint is made of: the key, the authoritative and the candidate, each with the file's variables
-// if it names any.
-func (p *Policy) compared() [3]string {
-	parts := [3]string{p.key.text()}
-	for role, side := range p.Sides {
-		if side != nil {
-			parts[role+1] = side.identity()
-		}
-	}
-
-	// A variable that changes is a change of each part that names one, and not of the others: a policy without variables keeps its
-	// fingerprint. The zero bytes keep two lists of names and sources from reading as the same text.
-	for i := range parts {
-		if strings.Contains(parts[i], "variables.") {
-			for _, v := range p.scope.variables {
-				parts[i] += "\x00" + v.name + "\x00" + v.source
-			}
-		}
-	}
-	return parts
-}
-
 // changedFields returns the differences of two files' fields in the order of their paths.
 func changedFields(before, after map[string]string) (list []Change) {
 	paths := maps.Clone(before)

@@ -51,7 +51,7 @@ func notStored(err error) error {
 	if errors.As(err, new(redis.Error)) {
 		fleet = whileRefusing
 	}
-	return fmt.Errorf("NOT STORED: %w\n%s%s\nRoll back again once Redis takes it.", err, fleet, fleetInAnOutage)
+	return fmt.Errorf("NOT STORED: %w\n%s%s\nroll back again once Redis takes it", err, fleet, fleetInAnOutage)
 }
 
 // notReady are the replies of a server that may take the same order a little later.
