@@ -15,7 +15,7 @@ import (
 // in these units always is. Lowest terms keep it small: a million a day needs w =
 // 86,400 instead of 8.64e10, so that nearly every limit in use fits below 2^53.
 //
-// State: Last is t0, Used is D, Aux is w.
+// State: Last is t0, Used is D, Aux is w, or -w where a surcharge has lifted D above B*w.
 type bucket struct {
 	drain    int64 // l, debt units per microsecond
 	token    int64 // w, debt units to the token
@@ -99,20 +99,35 @@ func (b *bucket) debt(s State, now int64) int64 {
 		return 0
 	}
 
-	// A debt of another unit is converted by whole tokens, rounded up: rounded down,
-	// changing a limit to and fro would mint tokens. It is capped in tokens before it is
-	// multiplied, since the product could overflow.
-	debt := s.Used
+	debt, most := s.Used, b.capacity
 	if s.Aux != b.token {
-		debt = min(ceilDiv(debt, s.Aux), b.burst) * b.token
+		debt, most = b.converted(s)
 	}
-	debt = min(debt, b.capacity)
+	debt = min(debt, most)
 
 	hi, drained := bits.Mul64(uint64(now-s.Last), uint64(b.drain))
 	if hi != 0 || drained >= uint64(debt) {
 		return 0
 	}
 	return debt - int64(drained)
+}
+
+// converted returns the debt of a state that has another unit, or that a surcharge has lifted above the capacity, and the most that
+// it may be.
+func (b *bucket) converted(s State) (debt, most int64) {
+	unit, tokens, most := s.Aux, b.burst, b.capacity
+	if unit < 0 {
+		unit, most = -unit, b.most()
+		tokens = most / b.token
+	}
+	if unit == b.token {
+		return s.Used, most
+	}
+
+	// A debt of another unit is converted by whole tokens, rounded up: rounded down,
+	// changing a limit to and fro would mint tokens. It is capped in tokens before it is
+	// multiplied, since the product could overflow.
+	return min(ceilDiv(s.Used, unit), tokens) * b.token, most
 }
 
 // bucketStep is the whole step of a bucket without a delay, its checks included.
@@ -159,7 +174,7 @@ func (b *bucket) step(s *State, d *Decision, cost, at int64) {
 		d.RetryAfter = wait(ceilDiv(debt-(b.burst-cost)*b.token, b.drain) + now - at)
 	}
 
-	d.Remaining = (b.capacity - debt) / b.token
+	d.Remaining = max(0, b.capacity-debt) / b.token
 	d.ResetAfter = b.drained(debt, now, at)
 }
 

@@ -56,6 +56,9 @@ type Check struct {
 	// were charged. The list has one At, a record each, and no check that is Deferred: else all of it fails with
 	// ErrTogether.
 	Together uint8
+	blocked  bool // another check of the list denies: what the sides admit is looked at and not charged
+	// Receipt, if set, is filled with what the check has charged, so that Settle can change it.
+	Receipt *Receipt
 	// Linger is how much longer the record lives than its state, so that a deferred check
 	// finds it.
 	Linger time.Duration

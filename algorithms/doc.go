@@ -7,6 +7,9 @@
 // limit and the algorithm travel with the check, so one pair serves every policy,
 // tier and migration.
 //
+// Checks of one request that stand in a list ([Check.Together]) are charged all or none. A cost that is known only afterwards
+// is settled: a check that is given a [Receipt] tells what it has charged, and a [Settler] changes that to the final cost.
+//
 // Time is data. An instant is a count of microseconds since the Unix epoch; a wait is
 // a duration, never an instant. All arithmetic is on whole numbers that stay below
 // 2^53. The Lua twins of these steps compute in doubles, which are exact up to there,

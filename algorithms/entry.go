@@ -40,8 +40,6 @@ type part struct {
 type chargedSides struct {
 	names [2]partName
 	ready [2]*prepared
-	// blocked says that another check of the list denies: what the sides admit is looked at and not charged.
-	blocked bool
 }
 
 // recognize finds the sides of a check in the record, and reports whether they are all there. They usually are: most
@@ -80,6 +78,9 @@ func (e *entry) judge(c *Check, sides *chargedSides, at int64, into *[2]Observat
 
 	if changed {
 		e.note(c, sides, at, into)
+	}
+	if c.Receipt != nil {
+		e.fill(c.Receipt, c, &sides.names, into)
 	}
 	return changed
 }
@@ -186,8 +187,8 @@ func (e *entry) stepSide(slot int, c *Check, r Role, sides *chargedSides, at int
 	}
 
 	o.Status, o.Reason = Judged, 0
-	o.At, o.Took, o.Degraded, o.Lost, o.Blocked = when, 0, false, false, sides.blocked
-	if sides.blocked {
+	o.At, o.Took, o.Degraded, o.Lost, o.Blocked = when, 0, false, false, c.blocked
+	if c.blocked {
 		return e.stepBlocked(slot, c, r, at, o)
 	}
 	if ready := sides.ready[r]; ready != nil {

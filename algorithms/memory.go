@@ -52,7 +52,7 @@ type Memory struct {
 	turn         uint // of Changed, which has one caller
 }
 
-var _ Pair = (*Memory)(nil)
+var _ Settler = (*Memory)(nil)
 
 // NewMemory returns an empty pair.
 func NewMemory(cfg MemoryConfig) *Memory {
@@ -120,13 +120,17 @@ func (m *Memory) Evaluate(ctx context.Context, checks []Check, into [][2]Observa
 		return err
 	}
 
-	for i := 0; i < len(checks); i++ {
-		if n := Listed(checks[i:]); n > 1 {
-			m.evaluateTogether(checks[i:i+n], into[i:i+n])
-			i += n - 1
-			continue
+	for i := 0; i < len(checks); {
+		n := 1
+		if checks[i].Together > 0 {
+			n = Listed(checks[i:])
 		}
-		m.evaluate(&checks[i], &into[i])
+		if n == 1 {
+			m.evaluate(&checks[i], &into[i])
+		} else {
+			m.evaluateTogether(checks[i:i+n], into[i:i+n])
+		}
+		i += n
 	}
 	return nil
 }
@@ -144,11 +148,13 @@ func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 	e := sh.find(hash, key)
 	sides, err := m.sidesOf(e, c, at)
 	if err != nil {
-		into[0], into[1] = Failure(err), Failure(err)
+		c.fail(err, into)
 		return
 	}
 	if e != nil {
-		m.judgeKnown(sh, e, c, &sides, at, into)
+		if e.judge(c, &sides, at, into) && m.synchronized {
+			sh.spend(e, c, &sides, into)
+		}
 		return
 	}
 
@@ -158,13 +164,6 @@ func (m *Memory) evaluate(c *Check, into *[2]Observation) {
 		return
 	}
 	m.judgeNew(sh, hash, key, victim, c, &sides, at, into)
-}
-
-// judgeKnown judges a check of a key that has a record. Requires sh.mu.
-func (m *Memory) judgeKnown(sh *shard, e *entry, c *Check, sides *chargedSides, at int64, into *[2]Observation) {
-	if e.judge(c, sides, at, into) && m.synchronized {
-		sh.spend(e, c, sides, into)
-	}
 }
 
 // judgeOverflow judges a check of a key that shares a record with others. Requires its shard's mu.

@@ -23,7 +23,7 @@ type place struct {
 func (m *Memory) evaluateTogether(checks []Check, into [][2]Observation) {
 	if err := CheckTogether(checks); err != nil {
 		for i := range checks {
-			into[i][0], into[i][1] = Failure(err), Failure(err)
+			checks[i].fail(err, &into[i])
 		}
 		return
 	}
@@ -47,17 +47,19 @@ func (m *Memory) evaluateTogether(checks []Check, into [][2]Observation) {
 	}
 
 	for i := range places {
-		p, sh := &places[i], &m.shards[places[i].shard]
-		p.sides.blocked = denying > 1 || denying == 1 && !p.denies
+		p, sh, c := &places[i], &m.shards[places[i].shard], checks[i]
+		c.blocked = denying > 1 || denying == 1 && !p.denies
 		switch {
 		case p.err != nil:
-			into[i][0], into[i][1] = Failure(p.err), Failure(p.err)
+			c.fail(p.err, &into[i])
 		case p.known != nil:
-			m.judgeKnown(sh, p.known, &checks[i], &p.sides, at, &into[i])
+			if p.known.judge(&c, &p.sides, at, &into[i]) && m.synchronized {
+				sh.spend(p.known, &c, &p.sides, &into[i])
+			}
 		case p.shared != nil:
-			m.judgeOverflow(p.shared, &checks[i], &p.sides, at, &into[i])
+			m.judgeOverflow(p.shared, &c, &p.sides, at, &into[i])
 		default:
-			m.judgeNew(sh, p.hash, p.key, p.victim, &checks[i], &p.sides, at, &into[i])
+			m.judgeNew(sh, p.hash, p.key, p.victim, &c, &p.sides, at, &into[i])
 		}
 	}
 }

@@ -25,13 +25,21 @@ type renewed struct {
 
 // Evaluate implements algorithms.Pair.
 func (r *renewed) Evaluate(ctx context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
+	return r.next(len(checks)).Evaluate(ctx, checks, into)
+}
+
+// Settle implements algorithms.Settler.
+func (r *renewed) Settle(ctx context.Context, list []algorithms.Settlement, into [][2]algorithms.Settled) error {
+	return r.next(len(list)).Settle(ctx, list, into)
+}
+
+// next returns the pair for so many checks.
+func (r *renewed) next(checks int) *lua.Pair {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.pair == nil || r.judged >= renewAfter {
 		r.pair, r.judged = r.make(), 0
 	}
-	r.judged += len(checks)
-	pair := r.pair
-	r.mu.Unlock()
-
-	return pair.Evaluate(ctx, checks, into)
+	r.judged += checks
+	return r.pair
 }

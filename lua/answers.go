@@ -33,7 +33,7 @@ func (c *call) observe(took time.Duration) {
 	}
 	for n, c := range checks {
 		for i := range c.order() {
-			answers[n][i].read(&in)
+			answers[n][i].read(&in, c.check.Receipt != nil)
 		}
 	}
 	for n, c := range checks {
@@ -80,6 +80,9 @@ func (c *call) write(answers *[2]answer, at int64, took time.Duration, blocked b
 		default:
 			a.decision.Capacity = c.capacities[r]
 			*o = algorithms.Observation{At: time.UnixMicro(at), Decision: a.decision, Lost: a.lost, Blocked: blocked}
+			if c.check.Receipt != nil && o.Counts(c.check.Cost) {
+				c.check.Receipt.Sides[r] = algorithms.Charged{Side: c.check.Sides[r], At: a.last, Opened: a.aux}
+			}
 		}
 		o.Took = took
 	}
@@ -92,6 +95,8 @@ type answer struct {
 	failed   bool // with a text behind the numbers
 	bytes    int  // of that text
 	err      error
+
+	last, aux int64 // of the state, for a receipt
 }
 
 // Statuses of a side in a reply.
@@ -105,9 +110,12 @@ const (
 const never = -1
 
 // read reads the side's numbers.
-func (a *answer) read(in *reply) {
+func (a *answer) read(in *reply, receipt bool) {
 	status, remaining, retry := in.integer(), in.integer(), in.integer()
 	reset, delay := in.integer(), in.integer()
+	if receipt {
+		a.last, a.aux = in.integer(), in.integer()
+	}
 	switch {
 	case status == statusFailed:
 		a.failed, a.bytes = true, int(remaining)

@@ -48,8 +48,8 @@ local function check{{.Index}}(denying, blocked)
   end
 
 {{template "failures" .}}
-  answers = struct.pack('<{{if eq .Index 0}}d{{end}}{{range .Sides}}ddddd{{end}}'{{if eq .Index 0}}, at{{end}}
-    {{- range .Sides}}, status{{.N}}, remaining{{.N}}, retry{{.N}}, reset{{.N}}, delay{{.N}}{{end}}) .. answers
+  answers = struct.pack('<{{if eq .Index 0}}d{{end}}{{$receipt := .Receipt}}{{range .Sides}}ddddd{{if $receipt}}dd{{end}}{{end}}'{{if eq .Index 0}}, at{{end}}
+    {{- range .Sides}}, status{{.N}}, remaining{{.N}}, retry{{.N}}, reset{{.N}}, delay{{.N}}{{if $receipt}}, last{{.N}}, aux{{.N}}{{end}}{{end}}) .. answers
   messages = texts .. messages
   return denying
 end

@@ -40,7 +40,7 @@ type Pair struct {
 	parts   sync.Map // partID -> string; few, for sides come from configuration
 }
 
-var _ algorithms.Pair = (*Pair)(nil)
+var _ algorithms.Settler = (*Pair)(nil)
 
 // validName excludes the characters that separate the fields of a Redis key, so that two
 // services cannot write each other's records.
@@ -143,6 +143,9 @@ func (c *call) order() []algorithms.Role { return c.roles[:c.sides] }
 // has it make the RecordKey.
 func (p *Pair) prepare(c *algorithms.Check, record string, into *[2]algorithms.Observation) (call, bool) {
 	refused := validCheck(c)
+	if c.Receipt != nil {
+		*c.Receipt = algorithms.Receipt{Policy: c.Policy, Key: c.Key, Cost: c.Cost}
+	}
 	out := call{check: c, into: into}
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
@@ -184,7 +187,7 @@ func (p *Pair) prepare(c *algorithms.Check, record string, into *[2]algorithms.O
 
 	out.args[2] = len(out.args) - 3 // keys
 	out.args = append(out.args, string(numbers))
-	out.script = p.scripts.of(out.names)
+	out.script = p.scripts.pair(out.names, c.Receipt != nil)
 	return out, true
 }
 
@@ -194,6 +197,9 @@ func (p *Pair) prepareList(checks []algorithms.Check, records []string, into [][
 	if err := algorithms.CheckTogether(checks); err != nil {
 		for i := range checks {
 			into[i][0], into[i][1] = algorithms.Failure(err), algorithms.Failure(err)
+			if r := checks[i].Receipt; r != nil {
+				*r = algorithms.Receipt{}
+			}
 		}
 		return call{}, false
 	}
@@ -213,7 +219,7 @@ func (p *Pair) prepareList(checks []algorithms.Check, records []string, into [][
 
 		last := len(c.args) - 1
 		out.args, numbers = append(out.args, c.args[3:last]...), append(numbers, c.args[last])
-		key = append(key, listed{c.names, c.binds()})
+		key = append(key, listed{c.names, c.binds(), checks[i].Receipt != nil})
 		out.list = append(out.list, &c)
 	}
 
@@ -283,8 +289,8 @@ const maxCost = 1 << 53
 
 // validCheck refuses a check of which no side can be judged.
 func validCheck(c *algorithms.Check) error {
-	if strings.ContainsAny(c.Policy, ":{}") {
-		return ErrPolicy
+	if err := validPolicy(c.Policy); err != nil {
+		return err
 	}
 	if !c.At.IsZero() {
 		if err := algorithms.CheckInstant(c.At.UnixMicro()); err != nil {
@@ -296,6 +302,14 @@ func validCheck(c *algorithms.Check) error {
 		return algorithms.ErrCost
 	}
 	return c.CheckSides()
+}
+
+// validPolicy refuses a name that cannot stand in a Redis key.
+func validPolicy(name string) error {
+	if strings.ContainsAny(name, ":{}") {
+		return ErrPolicy
+	}
+	return nil
 }
 
 // termsOf returns a present side's part in the script, with its function, and the terms of its limit.

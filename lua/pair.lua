@@ -11,6 +11,8 @@
 --       2 more if its log has lost entries that count, and -1 if the side has failed: then there are `remaining` bytes
 --       of a text behind the doubles.
 --
+-- Where a receipt is asked for, the numbers of each side have two more: the last and aux of its state.
+--
 -- The record is one part of 40 bytes or two, each five doubles: a name and a state (last, used, aux, seq). A record of
 -- another length is none. Eight letters and digits are a name; read as a double they are a number like any other, and
 -- cheaper to compare than a text. 0 is no name.
@@ -36,5 +38,5 @@ end
 {{template "charge" .}}
 
 {{template "failures" .}}
-return struct.pack('<d{{range .Sides}}ddddd{{end}}', at
-  {{- range .Sides}}, status{{.N}}, remaining{{.N}}, retry{{.N}}, reset{{.N}}, delay{{.N}}{{end}}) .. texts
+return struct.pack('<d{{range .Sides}}ddddd{{if $.Receipt}}dd{{end}}{{end}}', at
+  {{- range .Sides}}, status{{.N}}, remaining{{.N}}, retry{{.N}}, reset{{.N}}, delay{{.N}}{{if $.Receipt}}, last{{.N}}, aux{{.N}}{{end}}{{end}}) .. texts

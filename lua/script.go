@@ -21,18 +21,19 @@ var sources embed.FS
 // step is how an algorithm takes part in a script.
 type step struct {
 	files  []string // of its chunk of Lua, one behind the other; pair.lua says what that reads and sets
+	settle []string // the same of a settlement; see settle.lua
 	hasLog bool     // it keeps a sorted set beside the record
 }
 
 // steps has the algorithms that Redis can judge by name. A side of another algorithm has ErrAlgorithm.
 var steps = map[string]step{
-	"fixed_window":           {files: []string{"fixed_window", "window"}},
-	"fixed_window_anchored":  {files: []string{"fixed_window_anchored", "window"}},
-	"sliding_window_log":     {files: []string{"sliding_window_log"}, hasLog: true},
-	"sliding_window_counter": {files: []string{"sliding_window_counter"}},
-	"token_bucket":           {files: []string{"bucket"}},
-	"gcra":                   {files: []string{"bucket"}},
-	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}},
+	"fixed_window":           {files: []string{"fixed_window", "window"}, settle: []string{"settle_fixed_window"}},
+	"fixed_window_anchored":  {files: []string{"fixed_window_anchored", "window"}, settle: []string{"settle_fixed_window_anchored"}},
+	"sliding_window_log":     {files: []string{"sliding_window_log"}, settle: []string{"settle_sliding_window_log"}, hasLog: true},
+	"sliding_window_counter": {files: []string{"sliding_window_counter"}, settle: []string{"settle_sliding_window_counter"}},
+	"token_bucket":           {files: []string{"debt", "bucket"}, settle: []string{"debt", "settle_bucket"}},
+	"gcra":                   {files: []string{"debt", "bucket"}, settle: []string{"debt", "settle_bucket"}},
+	"leaky_bucket":           {files: []string{"debt", "bucket", "leaky_bucket"}, settle: []string{"debt", "settle_bucket"}},
 }
 
 // HasScript reports whether Redis can judge sides of the algorithm.
@@ -50,39 +51,52 @@ type script struct {
 
 // scripts makes and keeps the script of each sequence of one or two steps, and of each list of them that requests have had. There are
 // few, so nothing is ever dropped.
-type scripts struct{ known sync.Map } // sequence, or text of a []listed -> *script
+type scripts struct{ known sync.Map } // what it is made of -> *script
 
 // sequence is one step, or two, "" meaning none.
 type sequence [2]string
 
-// of returns the script of a sequence. Two callers may make the same one at once; all use the one that was stored first, so
-// that they share its known.
-func (s *scripts) of(key sequence) *script {
+// receipted is a sequence whose reply has what receipts need.
+type receipted sequence
+
+// settling is a sequence of settlements.
+type settling sequence
+
+// of returns the script of a key, which makes its text. Two callers may make the same one at once; all use the one that was stored
+// first, so that they share its known.
+func (s *scripts) of(key any, text func() string) *script {
 	if known, ok := s.known.Load(key); ok {
 		return known.(*script)
 	}
 
-	source := text(key)
+	source := text()
 	known, _ := s.known.LoadOrStore(key, &script{text: source, sha1: redis.NewScript(source).Hash()})
 	return known.(*script)
+}
+
+// pair returns the script of a check.
+func (s *scripts) pair(key sequence, receipt bool) *script {
+	if receipt {
+		return s.of(receipted(key), func() string { return text(key, true) })
+	}
+	return s.of(key, func() string { return text(key, false) })
 }
 
 // list returns the script of checks that are charged together.
 func (s *scripts) list(checks []listed) *script {
-	key := fmt.Sprint(checks)
-	if known, ok := s.known.Load(key); ok {
-		return known.(*script)
-	}
+	return s.of(fmt.Sprint(checks), func() string { return listText(checks) })
+}
 
-	source := listText(checks)
-	known, _ := s.known.LoadOrStore(key, &script{text: source, sha1: redis.NewScript(source).Hash()})
-	return known.(*script)
+// settle returns the script of a settlement.
+func (s *scripts) settle(key sequence) *script {
+	return s.of(settling(key), func() string { return settleText(key) })
 }
 
 // listed is a check of a list as far as the script depends on it.
 type listed struct {
-	steps sequence
-	binds bool // its first side is the enforced one
+	steps   sequence
+	binds   bool // its first side is the enforced one
+	receipt bool
 }
 
 // pairTemplate becomes each script.
@@ -99,21 +113,39 @@ type pairScript struct {
 	Record    int // the place of the record among KEYS
 	Argument  int // and of the check's numbers among ARGV
 	Listed    bool
-	keys      int // how many it has
+	Receipt   bool // the reply has last and aux of each side, for a receipt
+	keys      int  // how many it has
 }
 
 // pairSide is a side of a script.
 type pairSide struct {
-	N    int // from 1 on
-	Step string
-	Key  int // of its log among KEYS; 0: it has none
+	N      int // from 1 on
+	Step   string
+	Key    int // of its log among KEYS; 0: it has none
+	Bucket bool
 }
 
 // Logs reports whether a side keeps a log.
 func (s pairScript) Logs() bool { return s.keys > 1 }
 
 // text puts the script of a sequence together.
-func text(key sequence) string { return execute(pairTemplate, pairScriptOf(key, 1, 1)) }
+func text(key sequence, receipt bool) string {
+	s := pairScriptOf(key, 1, 1)
+	s.Receipt = receipt
+	return execute(pairTemplate, s)
+}
+
+var settleTemplate = template.Must(template.New("settle").Parse(sourceOf("settle")))
+
+// settleText puts the script of a settlement together.
+func settleText(key sequence) string {
+	s := pairScriptOf(key, 1, 1)
+	for i := range s.Sides {
+		s.Sides[i].Step = sourceOf(steps[key[i]].settle...)
+		s.Sides[i].Bucket = steps[key[i]].settle[0] == "debt"
+	}
+	return execute(settleTemplate, s)
+}
 
 // listScript is what listTemplate is filled with.
 type listScript struct{ Checks []listedScript }
@@ -144,7 +176,7 @@ func listText(checks []listed) string {
 	keys, functions := 0, ""
 	for i, c := range checks {
 		this := pairScriptOf(c.steps, keys+1, i+1)
-		this.Listed = true
+		this.Listed, this.Receipt = true, c.receipt
 		functions = cmp.Or(functions, this.Functions)
 		s.Checks = append(s.Checks, listedScript{this, i, c.binds, i == len(checks)-1})
 		keys += this.keys

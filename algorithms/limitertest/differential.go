@@ -85,26 +85,92 @@ func differTrace(seed uint64, backends []Backend) error {
 	// has learned from the model's answers by then, and not from a backend's.
 	trace := NewTrace(seed)
 	trace.alone = slices.ContainsFunc(backends, func(b Backend) bool { return b.Batch == 1 })
+	receipts := make([]receipts, len(backends))
+	for i := range receipts {
+		receipts[i] = make(map[*algorithms.Receipt]*algorithms.Receipt)
+	}
 	for done := 0; done < traceSteps; done += batchSteps {
-		var checks []algorithms.Check
 		var steps []Step
 		for len(steps) < batchSteps || trace.within() {
-			s := trace.Next()
-			steps = append(steps, s)
-			checks = append(checks, s.Check)
+			steps = append(steps, trace.Next())
 		}
 
-		for _, b := range backends {
-			if err := b.differ(checks, steps); err != nil {
-				return fmt.Errorf("seed %d, after step %d: %s: %w", seed, done, b.Name, err)
+		for i := range backends {
+			if err := receipts[i].differ(backends[i], steps); err != nil {
+				return fmt.Errorf("seed %d, after step %d: %s: %w", seed, done, backends[i].Name, err)
 			}
 		}
 	}
 	return nil
 }
 
-// differ judges the checks of a batch and returns the first difference from the model.
-func (b Backend) differ(checks []algorithms.Check, steps []Step) error {
+// receipts are those that a backend has given in a trace, by the model's for the same check.
+type receipts map[*algorithms.Receipt]*algorithms.Receipt
+
+// differ has a backend do the steps of a batch and returns the first difference from the model.
+func (r receipts) differ(b Backend, steps []Step) error {
+	for from := 0; from < len(steps); {
+		to := from
+		for to < len(steps) && steps[to].Settlement.Receipt == nil {
+			to++
+		}
+		if err := r.differChecks(b, steps[from:to], from); err != nil {
+			return err
+		}
+		if to < len(steps) {
+			if err := r.differSettlement(b, &steps[to]); err != nil {
+				return fmt.Errorf("step %d of the batch: %w", to, err)
+			}
+			to++
+		}
+		from = to
+	}
+	return nil
+}
+
+// differSettlement settles a receipt. It must be the model's, and what becomes of it, too.
+func (r receipts) differSettlement(b Backend, step *Step) error {
+	s := step.Settlement
+	model := s.Receipt
+	s.Receipt = r[model]
+	for role := range model.Sides {
+		if want, got := model.Sides[role], s.Receipt.Sides[role]; want.Side != got.Side || want.At != got.At || !sameOpening(&want, &got) {
+			return fmt.Errorf("the receipt differs on the %s side\n  want %+v\n  got  %+v", algorithms.Role(role), want, got)
+		}
+	}
+
+	settler, ok := b.Pair.(algorithms.Settler)
+	if !ok {
+		return errors.New("the pair is no algorithms.Settler")
+	}
+	var into [1][2]algorithms.Settled
+	if err := settler.Settle(context.Background(), []algorithms.Settlement{s}, into[:]); err != nil {
+		return err
+	}
+	if into[0] != step.Settled {
+		return fmt.Errorf("the settlement of %+v at t_us=%d to %d differs\n  want %+v\n  got  %+v",
+			*model, s.At.UnixMicro(), s.Cost, step.Settled, into[0])
+	}
+	return nil
+}
+
+// sameOpening compares what a receipt says of an anchored window: others have a number there that has no meaning.
+func sameOpening(want, got *algorithms.Charged) bool {
+	return want.Opened == got.Opened || want.Side.Present() &&
+		algorithms.TraitsOf(want.Side.Algorithm).Shape != algorithms.AnchoredWindow
+}
+
+// differChecks judges the checks of steps, the first of which is the from-th of a batch.
+func (r receipts) differChecks(b Backend, steps []Step, from int) error {
+	checks := make([]algorithms.Check, len(steps))
+	for i := range steps {
+		checks[i] = steps[i].Check
+		if c := &checks[i]; c.Receipt != nil {
+			c.Receipt = new(algorithms.Receipt)
+			r[steps[i].Check.Receipt] = c.Receipt
+		}
+	}
+
 	// A batch may name a key several times: its checks must be judged in their order.
 	got := make([][2]algorithms.Observation, len(checks))
 	each := cmp.Or(b.Batch, len(checks))
@@ -118,11 +184,11 @@ func (b Backend) differ(checks []algorithms.Check, steps []Step) error {
 	for i := range steps {
 		for r := range got[i] {
 			if err := got[i][r].Check(); err != nil {
-				return fmt.Errorf("step %d of the batch, %s side: %w", i, algorithms.Role(r), err)
+				return fmt.Errorf("step %d of the batch, %s side: %w", from+i, algorithms.Role(r), err)
 			}
 			if !same(steps[i].Want[r], got[i][r]) {
 				return fmt.Errorf("step %d of the batch differs on the %s side\n  check  %s\n  want %s\n  got  %s",
-					i, algorithms.Role(r), describe(checks[i]), describeObservation(steps[i].Want[r]), describeObservation(got[i][r]))
+					from+i, algorithms.Role(r), describe(checks[i]), describeObservation(steps[i].Want[r]), describeObservation(got[i][r]))
 			}
 		}
 	}

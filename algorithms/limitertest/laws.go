@@ -47,6 +47,8 @@ var laws = []law{
 	{"a_deferred_charge_moves_nothing_back", "a deferred check is judged at its side's last one that counts, however far that is ahead", deferredStands},
 	{"listed_twins_agree", "two sides of one limit that are charged together with other policies have equal answers, whatever is enforced", listedTwinsAgree},
 	{"listed_candidates_are_harmless", "nothing that is enforced in a list depends on a side that is not", listedCandidatesAreHarmless},
+	{"settled_at_once_is_as_if", "a check that is settled to less at once leaves what one of the final cost would have left", settledAtOnceIsAsIf},
+	{"settled_twins_agree", "two sides of one limit have equal answers, whenever what both were charged is settled", settledTwinsAgree},
 	{"a_denied_list_leaves_no_trace", "removing the requests that a list denies changes nothing in it", deniedListLeavesNoTrace},
 }
 

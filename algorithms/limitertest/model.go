@@ -97,6 +97,7 @@ func (m *Model) evaluate(c *algorithms.Check, blocked bool) (into [2]algorithms.
 			changed = changed || counted(c, &into[r]) || parts[r].oracle.moved
 		}
 	}
+	m.fill(c, &parts, &into)
 
 	// A denial or a peek leaves no trace, not even in the order of the parts: the order decides
 	// which part a third side displaces.
@@ -111,6 +112,44 @@ func (m *Model) evaluate(c *algorithms.Check, blocked bool) (into [2]algorithms.
 		}
 	}
 	m.records[key] = next
+	return into
+}
+
+// fill writes the receipt of a check.
+func (m *Model) fill(c *algorithms.Check, parts *[2]modelPart, into *[2]algorithms.Observation) {
+	if c.Receipt == nil {
+		return
+	}
+	*c.Receipt = algorithms.Receipt{Policy: c.Policy, Key: c.Key, Cost: c.Cost}
+	for r := range into {
+		if counted(c, &into[r]) {
+			charge := parts[r].oracle.charged(c.Sides[r].Limit, c.Cost)
+			c.Receipt.Sides[r] = algorithms.Charged{Side: c.Sides[r], At: charge.at, Opened: charge.opened}
+		}
+	}
+}
+
+// Settle settles a receipt of the model's, which must carry its instant.
+func (m *Model) Settle(s algorithms.Settlement) (into [2]algorithms.Settled) {
+	if s.Cost == s.Receipt.Cost {
+		return into
+	}
+	key := modelKey{s.Receipt.Policy, s.Receipt.Key}
+	for r := range into {
+		c := &s.Receipt.Sides[r]
+		if !c.Side.Present() {
+			continue
+		}
+
+		// A bucket that is not there owes nothing.
+		part := m.records[key].part(&c.Side)
+		if part.oracle == nil && algorithms.TraitsOf(c.Side.Algorithm).Shape == algorithms.Bucket && len(m.records[key]) < 2 {
+			part = modelPart{c.Side.Name(), c.Side.Algorithm.Name(), NewOracle(c.Side.Algorithm.Name())}
+			m.records[key] = append(m.records[key], part)
+		}
+		into[r].Late = part.oracle == nil ||
+			!part.oracle.settle(charge{c.Side.Limit, s.Receipt.Cost, c.At, c.Opened}, s.Cost-s.Receipt.Cost, s.At.UnixMicro())
+	}
 	return into
 }
 

@@ -48,11 +48,42 @@ type rule interface {
 	// that is admitted at to. An algorithm with two counts may move both, or join them: if both
 	// satisfy this sentence, take the one without arithmetic.
 	move(l algorithms.Limit, from, to int64)
+	// settle has what was charged cost d more, at now, and reports whether it still counts. before is the instant of the last check
+	// that counted, last is that of the one that counts then, and used is false if none does.
+	settle(c charge, before, d, now int64) (counts bool, last int64, used bool)
 	// copied returns a rule of its own in the same state.
 	copied() rule
 	// most returns the largest cost that the algorithm admits at instants at most span
 	// microseconds apart, whatever happened before them.
 	most(l algorithms.Limit, span int64) int64
+}
+
+// charge is what an oracle was charged, with the limit of the check.
+type charge struct {
+	limit      algorithms.Limit
+	cost       int64
+	at, opened int64 // opened: of an anchored window
+}
+
+// charged returns the last check that counted as a charge.
+func (o *Oracle) charged(l algorithms.Limit, cost int64) charge {
+	c := charge{limit: l, cost: cost, at: o.last}
+	if w, ok := o.rule.(*anchoredWindow); ok {
+		c.opened = w.start
+	}
+	return c
+}
+
+// settle has a check cost d units more, and reports whether it still counts.
+func (o *Oracle) settle(c charge, d, at int64) (counts bool) {
+	if _, isBucket := o.rule.(interface{ tokensOwed() *owed }); !o.used && !isBucket {
+		return false
+	}
+	counts, last, used := o.rule.settle(c, o.last, d, o.now(at))
+	if counts {
+		o.last, o.used = last, used
+	}
+	return counts
 }
 
 // NewOracle returns the specification of the algorithm of that name for a key

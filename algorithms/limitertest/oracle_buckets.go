@@ -12,6 +12,7 @@ type owed struct {
 	last   int64
 	tokens *big.Rat // nil: none
 	unit   *big.Int // debt is kept in fractions of 1/unit
+	over   bool     // a surcharge has lifted it above the capacity
 }
 
 // under returns the debt as another limit sees it: rounded up to a whole token
@@ -29,10 +30,55 @@ func (o owed) under(l algorithms.Limit) *big.Rat {
 	}
 
 	// A lowered burst forgives the debt above it, for no wait may be longer than the one of an empty bucket.
-	if most := whole(l.Capacity()); debt.Cmp(most) > 0 {
+	most := whole(l.Capacity())
+	if o.over {
+		most = mostOwed(l)
+		if o.unit.Cmp(refill(l).Denom()) != 0 {
+			most = floor(most) // of whole tokens
+		}
+	}
+	if debt.Cmp(most) > 0 {
 		return most
 	}
 	return debt
+}
+
+// mostOwed is the most tokens that a surcharge leaves owing: 100 times the capacity, as far as debts are exact and drain within the
+// longest wait.
+func mostOwed(l algorithms.Limit) *big.Rat {
+	drain, unit := new(big.Rat).SetInt(refill(l).Num()), new(big.Rat).SetInt(refill(l).Denom())
+	most := whole(100 * l.Capacity())
+	for _, units := range []*big.Rat{new(big.Rat).Sub(whole(1<<53), drain), new(big.Rat).Mul(whole(1<<50), drain)} {
+		if tokens := units.Quo(units, unit); tokens.Cmp(most) < 0 {
+			most = tokens
+		}
+	}
+	return most
+}
+
+func (o *owed) tokensOwed() *owed { return o }
+
+// settle adds d tokens, or takes back what has not drained since.
+func (o *owed) settle(c charge, before, d, now int64) (counts bool, last int64, used bool) {
+	l := c.limit
+	drained := new(big.Rat).Mul(o.since(now), refill(l))
+	debt := floorAtZero(drained.Sub(o.under(l), drained))
+	if d > 0 {
+		debt.Add(debt, whole(d))
+		if most := mostOwed(l); debt.Cmp(most) > 0 {
+			debt = most
+		}
+	} else {
+		refund := whole(min(-d, l.Capacity()))
+		refund = floorAtZero(refund.Sub(refund, new(big.Rat).Mul(whole(max(0, now-c.at)), refill(l))))
+		if refund.Sign() == 0 {
+			return true, before, o.tokens != nil
+		}
+		debt = floorAtZero(debt.Sub(debt, refund))
+	}
+	o.set(l, debt, now)
+	o.over = debt.Cmp(whole(l.Capacity())) > 0
+	return true, now, o.tokens != nil
 }
 
 // since returns the time from the last check that counted to t, 0 without one.
@@ -45,7 +91,7 @@ func (o owed) since(t int64) *big.Rat {
 
 // set records the debt after a check that counts, and the unit in which it is kept. No debt is kept as none.
 func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
-	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
+	o.last, o.tokens, o.unit, o.over = t, tokens, refill(l).Denom(), false
 	if tokens.Sign() == 0 {
 		o.tokens = nil
 	}
@@ -81,6 +127,11 @@ func ceil(x *big.Rat) *big.Rat {
 		q.Add(q, big.NewInt(1))
 	}
 	return new(big.Rat).SetInt(q)
+}
+
+// floor returns the largest whole number that is not above x.
+func floor(x *big.Rat) *big.Rat {
+	return new(big.Rat).SetInt(new(big.Int).Div(x.Num(), x.Denom())) // Euclidean
 }
 
 // floorAtZero returns x, or 0 if it is negative: a bucket that has drained holds no credit.

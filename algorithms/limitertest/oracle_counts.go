@@ -54,6 +54,19 @@ func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
 
+// settle: the charge counts while the window in which it was made is that of the count, and not over.
+func (r *fixedWindow) settle(c charge, before, d, now int64) (counts bool, last int64, used bool) {
+	start, end := window(micros(c.limit), r.last)
+	if c.at < start || c.at >= end || now < start || now >= end || r.count == 0 {
+		return false, 0, false
+	}
+	r.count = changed(r.count, d)
+	return true, r.last, r.count > 0
+}
+
+// changed is a count after a difference: never below 0, nor above what is exact.
+func changed(count, d int64) int64 { return max(0, min(count+d, 1<<53-1)) }
+
 // anchoredWindow: the window opens at the first admitted check that finds none
 // open, and lasts W. Each key thereby has windows of its own, and keys do not reset at
 // one instant as aligned windows do.
@@ -94,6 +107,15 @@ func (r *anchoredWindow) copied() rule { c := *r; return &c }
 // most is the same as for aligned windows, since windows open at least W apart.
 func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
+}
+
+// settle: the charge counts while the window that it opened or was made in is open.
+func (r *anchoredWindow) settle(c charge, before, d, now int64) (counts bool, last int64, used bool) {
+	if r.count == 0 || r.start != c.opened || now >= r.start+micros(c.limit) {
+		return false, 0, false
+	}
+	r.count = changed(r.count, d)
+	return true, before, r.count > 0
 }
 
 // windowLog: allow iff the cost admitted in (t-W, t] + c <= L. A check leaves the window
@@ -140,6 +162,28 @@ func (r *windowLog) copied() rule { return &windowLog{slices.Clone(r.admitted)} 
 // most: any W microseconds admit L at most, and a closed interval has one instant more.
 func (r *windowLog) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 1)
+}
+
+// settle: the entry of the charge has the other cost, and none without a cost is kept.
+func (r *windowLog) settle(c charge, before, d, now int64) (counts bool, last int64, used bool) {
+	sum := int64(0)
+	for _, a := range r.admitted {
+		sum += a.cost
+	}
+	for i, a := range r.admitted {
+		if a.at != c.at || a.cost != c.cost || a.at <= now-micros(c.limit) {
+			continue
+		}
+		r.admitted[i].cost += min(d, 1<<53-1-sum)
+		if r.admitted[i].cost == 0 {
+			r.admitted = slices.Delete(r.admitted, i, i+1)
+		}
+		if len(r.admitted) == 0 {
+			return true, 0, false
+		}
+		return true, r.admitted[len(r.admitted)-1].at, true
+	}
+	return false, 0, false
 }
 
 // windowCounter: with e = t mod W, allow iff prev*(W-e)/W + curr + c <= L. Where
@@ -217,4 +261,24 @@ func (r *windowCounter) copied() rule { c := *r; return &c }
 // most: an aligned window admits L at most, and the interval touches that many.
 func (r *windowCounter) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
+}
+
+// settle: the charge counts in its window and in the next one.
+func (r *windowCounter) settle(c charge, before, d, now int64) (counts bool, last int64, used bool) {
+	w := micros(c.limit)
+	start, end := window(w, r.last)
+	switch {
+	case c.at >= start && c.at < end && now < end+w:
+		r.curr = changed(r.curr, d)
+	case c.at >= start-w && c.at < start && now < end:
+		r.prev = changed(r.prev, d)
+	default:
+		return false, 0, false
+	}
+
+	// A window without a count says nothing: the one before it is then the last one that does.
+	if r.curr == 0 && r.prev > 0 {
+		r.last, r.curr, r.prev = start-1, r.prev, 0
+	}
+	return true, r.last, r.curr > 0
 }

@@ -14,13 +14,17 @@ import (
 type Step struct {
 	Check algorithms.Check
 	Want  [2]algorithms.Observation
+	// Settlement, if it has a receipt, is what the step does instead: it settles that one, which the check of an earlier step has
+	// given the model.
+	Settlement algorithms.Settlement
+	Settled    [2]algorithms.Settled // what the model makes of it
 }
 
 // Trace makes checks that crowd around boundaries: multiples of the window and of the
 // emission interval, the ends of waits just announced, one microsecond to either side of
 // them; time that stands still and goes back; costs of 0, of the rest and one more;
 // limits, sides and roles that change in mid-traffic, sides that begin beside one of their kind, sides that are
-// judged alone, deferred checks, and checks of several keys that are charged together. It is not for concurrent use.
+// judged alone, deferred checks, checks of several keys that are charged together, and settlements. It is not for concurrent use.
 type Trace struct {
 	rng    *rand.Rand
 	model  *Model
@@ -30,6 +34,7 @@ type Trace struct {
 	alone  bool   // no checks are charged together
 	list   []Step // the rest of those that are
 	lists  uint8  // how many lists there have been
+	open   []*algorithms.Receipt
 }
 
 // traceKey is one key, as it is configured at the moment.
@@ -80,6 +85,11 @@ func (t *Trace) within() bool { return len(t.list) > 0 }
 
 // draw makes the next steps: one, or those of a list.
 func (t *Trace) draw() {
+	if len(t.open) > 0 && t.chance(25) {
+		t.settle()
+		return
+	}
+
 	// The first keys are busier than the last, as clients are.
 	order := []int{min(t.rng.IntN(traceKeys), t.rng.IntN(traceKeys))}
 	if !t.alone && t.chance(30) {
@@ -104,6 +114,9 @@ func (t *Trace) draw() {
 		if t.chance(20) {
 			t.leaveOneOut(&c)
 		}
+		if t.chance(50) {
+			c.Receipt = new(algorithms.Receipt)
+		}
 		checks = append(checks, c)
 	}
 
@@ -123,7 +136,37 @@ func (t *Trace) draw() {
 	for i, c := range checks {
 		t.learn(&t.keys[order[i]], want[i])
 		t.list = append(t.list, Step{Check: c, Want: want[i]})
+		if c.Receipt != nil && c.Receipt.Any() {
+			t.open = append(t.open, c.Receipt)
+		}
 	}
+}
+
+// settle makes a step that settles one of the open receipts, now or a while later.
+func (t *Trace) settle() {
+	i := t.rng.IntN(len(t.open))
+	r := t.open[i]
+	t.open[i] = t.open[len(t.open)-1]
+	t.open = t.open[:len(t.open)-1]
+	for i := range t.keys {
+		if t.keys[i].name == r.Key && t.chance(50) {
+			t.advance(&t.keys[i])
+		}
+	}
+
+	s := algorithms.Settlement{Receipt: r, At: time.UnixMicro(t.now)}
+	switch t.rng.IntN(8) {
+	case 0, 1, 2: // nothing is left of it
+	case 3:
+		s.Cost = r.Cost
+	case 4:
+		s.Cost = r.Cost + 1 + t.rng.Int64N(2*r.Cost+10)
+	case 5:
+		s.Cost = 1 + t.rng.Int64N(1<<(1+t.rng.IntN(53)))
+	default:
+		s.Cost = t.rng.Int64N(r.Cost + 1)
+	}
+	t.list = append(t.list, Step{Settlement: s, Settled: t.model.Settle(s)})
 }
 
 // leaveOneOut takes one of two sides out of the check.
