@@ -14,6 +14,10 @@ var (
 
 // Settle implements algorithms.Settler. The settlements travel in one pipeline. One without an answer may have been made, and is not
 // sent again: it is a StoreError of both sides.
+//
+// In a log the entries behind the settled one are written again, or those in front, whichever are fewer: some 3 us each, so
+// that of 9,000 entries the one in the midst holds up the server for 15 ms. A policy that settles and has limits of thousands does
+// better with sliding_window_counter.
 func (p *Pair) Settle(ctx context.Context, settlements []algorithms.Settlement, into [][2]algorithms.Settled) error {
 	if len(into) < len(settlements) {
 		return errSettled
