@@ -422,7 +422,8 @@ func (m *fleetModel) checkRest(held []*rollback) {
 	for _, r := range m.rollbacks {
 		resumed := slices.ContainsFunc(m.resumed, func(v stages.Version) bool { return v.Term >= r.state.Term })
 		for _, n := range m.nodes {
-			if slices.Contains(held, r) && !resumed {
+			// Another fingerprint, which an operator may have adopted since, is another migration.
+			if slices.Contains(held, r) && !resumed && n.Spec.Fingerprint == r.state.Fingerprint {
 				m.mustEnforce(n, "I2: after a rollback that an instance has applied")
 			}
 		}
