@@ -32,6 +32,8 @@ type ExplainedCheck struct {
 	Cost int64 `json:"cost"`
 	// Protected says that protect names the key: a difference that is declared as expected is a loss of it all the same.
 	Protected bool `json:"protected"`
+	// Together are the other policies that are charged together with this one: all are charged, or none.
+	Together []string `json:"together,omitempty"`
 	// Labels are those of the policy; nil without any.
 	Labels map[string]string `json:"labels,omitempty"`
 	// OnStoreFailure is what decides the request while the store of the enforced side does not answer.
@@ -99,7 +101,13 @@ func (s *Set) Explain(r *Request) Explanation {
 		case !matches:
 			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
 		default:
-			e.Checks = append(e.Checks, p.explain(&c, r))
+			check := p.explain(&c, r)
+			for _, other := range s.Listed(p.together) {
+				if other != p {
+					check.Together = append(check.Together, other.Name)
+				}
+			}
+			e.Checks = append(e.Checks, check)
 		}
 	}
 	return e

@@ -157,6 +157,7 @@ func (l *loader) root(n *yaml.Node) {
 		"variables":    later("variables"),
 		"policies":     later("policies"),
 		"promotion":    later("promotion"),
+		"together":     later("together"),
 	})
 
 	l.data(sections["data"])
@@ -167,6 +168,9 @@ func (l *loader) root(n *yaml.Node) {
 	}
 	if n := sections["policies"]; n != nil {
 		l.policies(n)
+	}
+	if n := sections["together"]; n != nil {
+		l.together(n)
 	}
 	if !l.Failed() {
 		l.linter.file(l.set, placesOf(n)["name"])

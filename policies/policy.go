@@ -44,6 +44,8 @@ type Policy struct {
 	key   key
 	cost  number
 	scope *scope // of the whole file
+
+	together int // the number of its list, 0 for none
 }
 
 // policy reads one policy. Its promotion starts from the file's.

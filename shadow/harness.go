@@ -260,7 +260,7 @@ func (h *Harness) planOf(set *policies.Set, before *engine.Plan) (*engine.Plan, 
 
 func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 	d := draft{spec: specOf(p), opts: h.options()}
-	d.opts.OnFailure = p.OnStoreFailure
+	d.opts.OnFailure, d.opts.Together = p.OnStoreFailure, p.Together()
 	if err := d.spec.Config.Validate(); err != nil {
 		return draft{}, err
 	}
@@ -273,7 +273,15 @@ func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 		if err != nil {
 			return draft{}, err
 		}
+		if p.Together() > 0 && s.Clustered() {
+			return draft{}, engine.ErrClustered
+		}
 		d.sides[role] = s
+	}
+
+	// A first limit in Redis is asked behind the request, which no list waits for.
+	if p.Together() > 0 && d.spec.FirstLimit && d.sides[algorithms.Candidate].Asynchronous() {
+		return draft{}, engine.ErrFirstLimit
 	}
 	return d, nil
 }
@@ -301,23 +309,33 @@ func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decisi
 // returned, is joined at the end: the other policies are charged and compared all the same.
 func (h *Harness) check(ctx context.Context, s *engine.Scratch, now *engine.Plan, r *policies.Request) (refused Decision) {
 	refused = unlimited()
+	first := s.Len()
+	var denies []*engine.Policy
 	for list := now.Set.Selection(r); ; {
 		i, more := list.Next()
 		if !more {
-			return refused
+			break
 		}
 
-		p, c := now.Set.Policies[i], s.Next()
+		p, m, c := now.Set.Policies[i], now.Policies[i], s.Next()
 		matches, err := p.CheckInto(ctx, r, c)
 		if err != nil {
-			failed := onError(now.Policies[i], p, err)
+			failed := onError(m, p, err)
 			refused.join(&failed)
+			if !failed.Allowed {
+				denies = append(denies, m)
+			}
 		}
 		if matches {
-			m := now.Policies[i]
 			h.engine.Add(s, m, m.DeclaredOf(ctx, p, r))
 		}
 	}
+
+	for _, m := range denies {
+		s.Refuse(m, first)
+	}
+	s.EndRequest()
+	return refused
 }
 
 // onError returns the decision of a policy whose expressions have failed.

@@ -64,6 +64,11 @@ type Scratch struct {
 	observed    []Observations
 	answers     []Answer
 	batch       batch
+
+	// Of policies that are charged together.
+	lists []numbered    // of the request whose checks are being added
+	last  uint8         // the number that was given last
+	local []localAnswer // by check; nil without such policies
 }
 
 // Answer is what became of a check: the decision to obey, and where it comes from.
@@ -154,6 +159,7 @@ func (e *Engine) Give(s *Scratch) {
 	s.evaluations = s.evaluations[:0]
 	s.observed = s.observed[:0]
 	s.answers = s.answers[:0]
+	s.lists, s.last, s.local = s.lists[:0], 0, s.local[:0]
 
 	// A panic may have left a batch filled, and the next request would judge its checks.
 	s.batch.empty()
@@ -200,6 +206,9 @@ func (e *Engine) Add(s *Scratch, p *Policy, d Declared) {
 	if e.clock != nil {
 		c.At = e.clock()
 	}
+	if p.together > 0 {
+		c.Together = s.list(p.together)
+	}
 	ev.assign(c)
 }
 
@@ -224,8 +233,15 @@ func (e *Engine) Judge(ctx context.Context, s *Scratch) {
 		return
 	}
 	e.evaluate(ctx, s)
+	if s.last > 0 {
+		e.feedTogether(s)
+	}
 	for i := range s.checks {
-		e.settle(ctx, &s.checks[i], &s.evaluations[i], &s.observed[i], &s.answers[i])
+		var fed *localAnswer
+		if s.last > 0 {
+			fed = &s.local[i]
+		}
+		e.settle(ctx, &s.checks[i], &s.evaluations[i], &s.observed[i], fed, &s.answers[i])
 	}
 }
 
@@ -234,7 +250,7 @@ func (e *Engine) evaluate(ctx context.Context, s *Scratch) {
 	// Memory needs no context: it does not wait. It writes every field of both observations, so nothing of an earlier request
 	// is left.
 	one, only := s.onlyStore()
-	if one != nil && !one.remote() {
+	if one != nil && !one.remote() && s.last == 0 {
 		one.evaluate(ctx, s.checks, s.observed)
 		return
 	}
@@ -256,6 +272,10 @@ func (e *Engine) evaluate(ctx context.Context, s *Scratch) {
 	defer cancel()
 
 	// Most requests have checks for one store only. Nothing is copied for them.
+	if s.last > 0 {
+		s.evaluateTogether(ctx, e.Stores)
+		return
+	}
 	if one != nil {
 		clear(s.observed) // what earlier requests have left
 		one.evaluate(ctx, s.checks, s.observed)
@@ -290,6 +310,12 @@ func (s *Scratch) evaluateAt(ctx context.Context, st *Store) {
 		}
 	}
 
+	s.askBatch(ctx, st)
+}
+
+// askBatch asks a store for the batch, and empties it.
+func (s *Scratch) askBatch(ctx context.Context, st *Store) {
+	b := &s.batch
 	if len(b.indexes) > 0 {
 		st.evaluate(ctx, b.checks, b.observed)
 	}

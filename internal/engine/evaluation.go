@@ -103,6 +103,10 @@ func (ev *evaluation) assign(c *algorithms.Check) {
 		ev.other = otherNone
 
 	// A pair judges the enforced side first, which is the only one here. answerNone enforces the authoritative again.
+	case ev.Spec.FirstLimit && ev.Sides[other].quick() && ev.together > 0:
+		ev.primaryStore = othersStore // its denial must not keep the list from being charged
+		return
+
 	case ev.Spec.FirstLimit && ev.Sides[other].quick():
 		ev.primaryStore, c.Enforced = othersStore, other
 		return
@@ -129,7 +133,7 @@ func (ev *evaluation) assign(c *algorithms.Check) {
 // itself may have lost that side when it was assigned.
 func (ev *evaluation) only(role algorithms.Role, c *algorithms.Check) algorithms.Check {
 	alone := *c
-	alone.Enforced = role
+	alone.Enforced, alone.Together = role, 0
 	alone.Sides = [2]algorithms.Side{}
 	alone.Sides[role] = ev.asked(role)
 	return alone

@@ -66,9 +66,13 @@ func (l *local) feed(c *algorithms.Check, ev *evaluation, instances int64) local
 	}
 	l.askCoarsely(check, ev.limits, &o)
 
-	// The same order as in decide: a candidate without an answer leaves it to the
-	// authoritative.
-	role := c.Enforced
+	return answerOfLocal(c.Enforced, &o)
+}
+
+// answerOfLocal is the local limiter's answer. The order is that of decide: a candidate without an answer leaves it to the
+// authoritative.
+func answerOfLocal(enforced algorithms.Role, o *Observations) localAnswer {
+	role := enforced
 	if o[role].Status != algorithms.Judged {
 		role = algorithms.Authoritative
 	}

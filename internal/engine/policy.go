@@ -19,6 +19,7 @@ type Policy struct {
 	Spec      stages.Spec
 	keyHash   evidence.KeyHash
 	Sides     [2]Side // by role
+	together  int     // the number of the list of policies that are charged together, 0 for none
 	OnFailure string
 	observer  func(*Comparison)
 	protected map[string]bool // the keys, as requests are charged under them
@@ -30,6 +31,7 @@ type Policy struct {
 type PolicyOptions struct {
 	Service   string
 	OnFailure string // "" means policies.FailLocal
+	Together  int    // the number of its list, 0 for none
 	Observer  func(*Comparison)
 	Log       *slog.Logger
 	Secret    []byte                   // of recorders
@@ -43,7 +45,7 @@ type PolicyOptions struct {
 func NewPolicy(spec stages.Spec, sides [2]Side, o PolicyOptions) *Policy {
 	p := &Policy{
 		Spec: spec, keyHash: evidence.NewKeyHash(o.Service, spec.Policy), Sides: sides, observer: o.Observer,
-		OnFailure: cmp.Or(o.OnFailure, policies.FailLocal),
+		OnFailure: cmp.Or(o.OnFailure, policies.FailLocal), together: o.Together,
 	}
 	p.Spec.Apart = p.HasCandidate() && !p.Spec.FirstLimit && !p.judgedTogether()
 	p.Spec.Copied = p.begunAsCopy()

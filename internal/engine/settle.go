@@ -13,7 +13,7 @@ import (
 // settle finishes a check that its store has judged: it asks what no store has judged, makes the
 // decision, then classifies what has failed, and records the outcome. A client's answer is not
 // evidence, so the decision does not wait for the classes.
-func (e *Engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation, o *Observations, d *Answer) {
+func (e *Engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation, o *Observations, fed *localAnswer, d *Answer) {
 	ev.answerNone(c, o)
 	ev.markUnasked(c, o)
 	ev.callCustom(ctx, c, o)
@@ -21,7 +21,9 @@ func (e *Engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation
 	askStandIn(ctx, c, ev, o)
 
 	local := localAnswer{role: c.Enforced}
-	if ev.fedLocally() {
+	if c.Together > 0 && ev.fedLocally() {
+		local = *fed
+	} else if ev.fedLocally() {
 		local = e.local.feed(c, ev, e.view.Load().instances)
 	}
 	ev.decide(c.Enforced, o, &local, d)

@@ -16,9 +16,7 @@ import (
 // algorithm with a burst owes it by itself, if its burst is the cost. A window cannot owe
 // more than it admits: see debts.
 func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int64) (share algorithms.Limit, tooLarge bool) {
-	part := func(n int64) int64 { return n/instances + (n%instances+instances-1)/instances }
-	share = whole
-	share.Requests, share.Burst = part(whole.Requests), part(whole.Burst)
+	share = partOf(whole, instances)
 
 	tooLarge = cost > share.Capacity() && cost <= whole.Capacity()
 	if !tooLarge || algorithms.TraitsOf(a).Burst == algorithms.BurstRefused {
@@ -27,6 +25,13 @@ func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int
 
 	share.Burst = cost
 	return share, false
+}
+
+// partOf is one instance's part of a limit, rounded up.
+func partOf(whole algorithms.Limit, instances int64) algorithms.Limit {
+	part := func(n int64) int64 { return n/instances + (n%instances+instances-1)/instances }
+	whole.Requests, whole.Burst = part(whole.Requests), part(whole.Burst)
+	return whole
 }
 
 // askCoarsely asks again for sides that have failed because their algorithm is exact with the

@@ -19,16 +19,17 @@ import (
 // Store is where algorithms keep their state and are judged: this process's memory, or
 // a Redis.
 type Store struct {
-	name     string
-	pair     algorithms.Pair
-	nodes    *nodes        // nil in memory, which does not fail
-	fullTime time.Duration // how long the store must have had for its silence to be a failure
-	log      *slog.Logger
-	errors   atomic.Int64  // evaluations that failed; written by requests, read by metrics
-	losses   *losses       // nil in memory, which loses nothing while the process lives
-	wall     wallClock     // of memory
-	sync     *synchronizer // nil unless the store is in memory and exchanged with a Redis
-	warnings []string      // options of the client that do not suit a limiter
+	name      string
+	pair      algorithms.Pair
+	clustered bool          // its keys are on several servers
+	nodes     *nodes        // nil in memory, which does not fail
+	fullTime  time.Duration // how long the store must have had for its silence to be a failure
+	log       *slog.Logger
+	errors    atomic.Int64  // evaluations that failed; written by requests, read by metrics
+	losses    *losses       // nil in memory, which loses nothing while the process lives
+	wall      wallClock     // of memory
+	sync      *synchronizer // nil unless the store is in memory and exchanged with a Redis
+	warnings  []string      // options of the client that do not suit a limiter
 }
 
 func NewMemoryStore() *Store {
@@ -49,6 +50,10 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 		})
 	}
 	s.fullTime = fullTimeOf(client)
+	switch client.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		s.clustered = true
+	}
 
 	s.warnings = lua.Warnings(client)
 	for _, w := range s.warnings {

@@ -90,7 +90,7 @@ func NewRecorder(secret []byte) *Recorder {
 }
 
 // Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash; at is the instant, by the
-// store's clock, at which it was judged. Without a candidate, after a completed migration, of a peek, and where a side
+// store's clock, at which it was judged. Without a candidate, after a completed migration, of a peek, where another check of the list denies, and where a side
 // is too young, only the decisions are counted; of the latter also how an enforced candidate does by itself.
 func (r *Recorder) Observe(
 	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,
@@ -105,7 +105,7 @@ func (r *Recorder) Observe(
 		s.total.Decisions[role].count(&o[role])
 	}
 	s.total.Enforced[setting.Enforced].count(&o[setting.Enforced])
-	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Cost == 0 {
+	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Cost == 0 || o[0].Blocked || o[1].Blocked {
 		return outcome
 	}
 	hour, minute := s.minute(at.Unix() / SecondsPerMinute)

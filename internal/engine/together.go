@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Policies of one list are charged together: a side is charged iff it admits and the enforced side of every other check of the
+// list admits. This file gathers the checks of each list for one step, in the store and in the local limiter.
+
+// list gives a check the number under which its store judges it with the others of its list and request. Numbers of two
+// requests differ, so that the checks of several requests can go to a store at once.
+func (s *Scratch) list(list int) uint8 {
+	for i := range s.lists {
+		if s.lists[i].list == list {
+			return s.lists[i].number
+		}
+	}
+	if s.last++; s.last == 0 {
+		s.last = 1
+	}
+	s.lists = append(s.lists, numbered{list, s.last})
+	return s.last
+}
+
+// numbered is a list of the request whose checks are being added.
+type numbered struct {
+	list   int
+	number uint8
+}
+
+// EndRequest ends the checks of one request: a list of the next one is another list.
+func (s *Scratch) EndRequest() { s.lists = s.lists[:0] }
+
+// Refuse makes the checks of a policy's list only look, from the first on: the request is denied by an expression of the policy that
+// fails, and must cost nothing in the list.
+func (s *Scratch) Refuse(p *Policy, first int) {
+	for i := first; i < len(s.checks); i++ {
+		if p.together > 0 && s.evaluations[i].together == p.together {
+			s.checks[i].Cost = 0
+		}
+	}
+}
+
+// evaluateTogether has stores judge the checks, those of one list side by side.
+func (s *Scratch) evaluateTogether(ctx context.Context, stores []*Store) {
+	for _, st := range stores {
+		b := &s.batch
+		for i := range s.evaluations {
+			if s.evaluations[i].primaryStore != st || s.listedBefore(i) {
+				continue
+			}
+			for j := i; j < len(s.checks); j++ {
+				if j == i || s.sameList(i, j) {
+					b.checks = append(b.checks, s.checks[j])
+					b.observed = append(b.observed, Observations{})
+					b.indexes = append(b.indexes, j)
+				}
+			}
+		}
+		s.askBatch(ctx, st)
+	}
+}
+
+// sameList reports whether two checks are charged together.
+func (s *Scratch) sameList(i, j int) bool {
+	return s.checks[i].Together > 0 && s.checks[i].Together == s.checks[j].Together && s.evaluations[i].primaryStore == s.evaluations[j].primaryStore
+}
+
+// listedBefore reports whether an earlier check is of the same list.
+func (s *Scratch) listedBefore(i int) bool {
+	for j := range i {
+		if s.sameList(i, j) {
+			return true
+		}
+	}
+	return false
+}
+
+// feedTogether feeds the local limiter with the checks of each list, as feed does with one. A cost above the share is denied: a debt
+// cannot be undone where another check of the list denies.
+func (e *Engine) feedTogether(s *Scratch) {
+	var checks []algorithms.Check
+	var indexes []int
+	instances := e.view.Load().instances
+	for i := range s.checks {
+		ev := &s.evaluations[i]
+		if s.checks[i].Together == 0 || !ev.fedLocally() || s.listedBefore(i) {
+			continue
+		}
+		for j := i; j < len(s.checks); j++ {
+			if j != i && !s.sameList(i, j) {
+				continue
+			}
+			c, other := &s.checks[j], &s.evaluations[j]
+			check := algorithms.Check{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced, Together: c.Together}
+			for role := range check.Sides {
+				if standIn, ok := other.localSide(algorithms.Role(role)); ok {
+					standIn.Limit = partOf(other.limits[role], instances)
+					if standIn.Algorithm.Validate(standIn.Limit) != nil {
+						standIn.Limit = coarse(standIn.Limit)
+					}
+					check.Sides[role] = standIn
+				}
+			}
+			checks, indexes = append(checks, check), append(indexes, j)
+		}
+	}
+
+	into := make([]Observations, len(checks))
+	if len(checks) > 0 {
+		_ = e.local.memory.Evaluate(context.Background(), checks, into) // each observation has the error
+	}
+	s.local = append(s.local[:0], make([]localAnswer, len(s.checks))...)
+	for n, i := range indexes {
+		s.local[i] = answerOfLocal(s.checks[i].Enforced, &into[n])
+	}
+}
+
+// Errors of policies that cannot be charged together with others.
+var (
+	ErrClustered = errors.New("it is in a list of together, and its Redis is a cluster, whose nodes cannot be charged in one step: " +
+		"take it off the list, or name a Redis that is one server")
+	ErrFirstLimit = errors.New("it is in a list of together, and its candidate is a first limit in Redis, which is asked after the answer: " +
+		"take it off the list")
+)
+
+// Clustered reports whether a side is in a Redis whose keys are on several servers.
+func (s *Side) Clustered() bool { return s.store != nil && s.store.clustered }
+
+// Asynchronous reports whether a side can only be asked behind the request, beside an authoritative that is none.
+func (s *Side) Asynchronous() bool { return s.present() && !s.quick() }

@@ -1,0 +1,118 @@
+package policies
+
+import (
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+)
+
+// mostLists bounds the lists of a file.
+const mostLists = 100
+
+// together reads the lists of policies that are charged together: all of them, or none. Lists that share a policy are one list.
+func (l *loader) together(n *yaml.Node) {
+	items := l.items(n, "together")
+	if len(items) > mostLists {
+		l.fail(n, "together: %d lists: at most %d", len(items), mostLists)
+		return
+	}
+
+	for number, item := range items {
+		number++
+		for _, member := range l.items(item, "a list of together") {
+			var name string
+			l.text("together", &name)(member)
+			p := l.set.named(name)
+			if p == nil {
+				l.fail(member, "together: there is no policy %q: %s", name, humanize.Remedy(name, l.set.names()))
+				continue
+			}
+			if p.together > 0 && p.together != number {
+				l.set.rename(p.together, number)
+			}
+			p.together = number
+			l.refuseTogether(member, p)
+		}
+		if members := l.set.Listed(number); len(members) == 1 {
+			l.fail(item, "together: want at least two policies in a list, such as [%s, everything]", members[0].Name)
+		}
+		l.oneStore(item, number)
+	}
+}
+
+// named returns a policy, nil if there is none.
+func (s *Set) named(name string) *Policy {
+	for _, p := range s.Policies {
+		if p.Name == name && name != "" {
+			return p
+		}
+	}
+	return nil
+}
+
+func (s *Set) names() (list []string) {
+	for _, p := range s.Policies {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+// rename gives the policies of one list the number of another.
+func (s *Set) rename(from, to int) {
+	for _, p := range s.Policies {
+		if p.together == from {
+			p.together = to
+		}
+	}
+}
+
+// Listed returns the policies that are charged together under a number above 0, in the order of the file.
+func (s *Set) Listed(number int) (list []*Policy) {
+	for _, p := range s.Policies {
+		if p.together == number && number > 0 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Together is the number of the list of policies that are charged together with this one, 0 if it is charged by itself.
+func (p *Policy) Together() int { return p.together }
+
+// refuseTogether refuses sides that no one step can charge together with others.
+func (l *loader) refuseTogether(at *yaml.Node, p *Policy) {
+	for role, s := range p.Sides {
+		why := ""
+		switch {
+		case s == nil:
+		case s.Custom():
+			why = "is a limiter of the program, which cannot take part in one step"
+		case s.Sync > 0:
+			why = "is synchronized, and so is charged behind the request"
+		case s.Adaptive() != nil:
+			why = "is adaptive, and so its limit may change between two of the list"
+		}
+		if why != "" {
+			l.fail(at, "together: the %s of %s %s: take the policy off the list", algorithms.Role(role), p.Name, why)
+		}
+	}
+}
+
+// oneStore refuses a list whose sides are in several stores.
+func (l *loader) oneStore(at *yaml.Node, number int) {
+	var stores []string
+	for _, p := range l.set.Listed(number) {
+		for _, s := range p.Sides {
+			if s != nil && !s.None() && !slices.Contains(stores, s.Store) {
+				stores = append(stores, s.Store)
+			}
+		}
+	}
+	if len(stores) > 1 {
+		l.fail(at, "together: the sides are in several stores, %s: one step charges one store; give all the same one", fmt.Sprintf("%q", stores))
+	}
+}
