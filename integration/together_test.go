@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 // TestTogetherCostsNoMore holds that a list of two checks takes no more of the server's time than the two take by themselves, by
@@ -96,4 +99,62 @@ func scriptTime(t *testing.T, client redis.UniversalClient, do func()) float64 {
 	before := sum()
 	do()
 	return sum() - before
+}
+
+// One user's denied requests cost the organisation nothing, by one script on a real server: 5 of ann's 30 and 5 of bob's are
+// allowed, and the rest of the organisation's 20 is left to others. Without the list ann alone would use all of it up.
+func TestListOfAServiceInRedis(t *testing.T) {
+	const file = `
+version: 1
+name: lists
+policies:
+  - name: user
+    key: request.user
+    authoritative: { algorithm: fixed_window, limit: 5, window: 1d }
+    candidate: { algorithm: token_bucket, limit: 2, window: 1d }
+  - name: organisation
+    key: '"acme"'
+    authoritative: { algorithm: gcra, limit: 20, window: 1d }
+    candidate: { algorithm: sliding_window_log, limit: 10, window: 1d }
+together:
+  - [organisation, user]
+`
+	set, err := policies.Load("test.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, sent := counted(t, privateServer(t), time.Second)
+	h, err := shadow.New(shadow.Config{Policies: set, Redis: client, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = h.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+
+	allowed := func(user string, n int) (sum int) {
+		for range n {
+			d := h.Decide(t.Context(), &policies.Request{User: user})
+			if d.Allowed {
+				sum++
+			}
+			if d.Fallback {
+				t.Fatalf("a fallback decided: %+v", d)
+			}
+		}
+		return sum
+	}
+	before := sent.calls.Load()
+	ann, bob := allowed("ann", 30), allowed("bob", 30)
+	rest := 0
+	for n := range 20 {
+		rest += allowed("user"+strconv.Itoa(n), 1)
+	}
+	if ann != 5 || bob != 5 || rest != 10 {
+		t.Errorf("ann %d, bob %d, 20 others %d; want 5, 5 and 10", ann, bob, rest)
+	}
+	if n := sent.calls.Load() - before; n > 90 { // a few are the fleet's
+		t.Errorf("80 requests have sent %d scripts, want one each", n)
+	}
 }

@@ -34,13 +34,16 @@ policies:
   - name: memory
     key: request.user
     authoritative: { limiter: mine, limit: 2, window: 1m, per_process: true }
+  - { name: one, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1m } }
+  - { name: two, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1m } }
+together: [[one, two]]
 `)
 	e := set.Explain(&policies.Request{Method: "POST", User: "ann"}) // a user that is no number has no limit
 
 	// A side has either a limit or an error, so both sides together have every field.
 	found := []any{
 		e.Checks[0], e.Checks[0].Authoritative, *e.Checks[0].Candidate, e.Checks[1].Authoritative, e.Skipped[0],
-		e.Checks[2].Authoritative, e.Checks[3].Authoritative, *e.Checks[1].Candidate,
+		e.Checks[2].Authoritative, e.Checks[3].Authoritative, *e.Checks[1].Candidate, e.Checks[4],
 	}
 	isSet := map[string]bool{}
 	for _, part := range found {

@@ -41,6 +41,10 @@ func (l *loader) together(n *yaml.Node) {
 			l.fail(item, "together: want at least two policies in a list, such as [%s, everything]", members[0].Name)
 		}
 		l.oneStore(item, number)
+		if members := l.set.Listed(number); slices.ContainsFunc(members, func(p *Policy) bool { return p.Sides[algorithms.Candidate] != nil }) {
+			l.warn(item, "together: each candidate is judged beside the sides that are enforced today: what it would free or take in another policy of the "+
+				"list is not foreseen, so take small steps, and one policy at a time")
+		}
 	}
 }
 

@@ -266,8 +266,8 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	return t, nil
 }
 
-// compare replays comparisons and adds them to a report. Policies charge independently, so each is
-// a replay of its own, with a pair of its own.
+// compare replays comparisons and adds them to a report. Each is a replay of its own, with a pair of its own, which the policies
+// that are charged together with it are charged in, too.
 func (r *replayer) compare(
 	ctx context.Context, list []comparison, open openPair, live []evidence.Span, report *replay.Report,
 ) (err error) {
@@ -292,7 +292,7 @@ func (r *replayer) compare(
 		if cfg.Pair, err = open(); err != nil {
 			return err
 		}
-		one, err := replay.Run(ctx, c.events, cfg)
+		one, err := r.replayOne(ctx, c, cfg)
 		if err != nil {
 			return fmt.Errorf("policy %s: %w", c.name, err)
 		}
@@ -305,6 +305,29 @@ func (r *replayer) compare(
 		report.Join(one)
 	}
 	return nil
+}
+
+func (r *replayer) replayOne(ctx context.Context, c *comparison, cfg replay.Config) (*replay.Report, error) {
+	if c.listed == nil {
+		return replay.Run(ctx, c.events, cfg)
+	}
+	if r.sweep != nil {
+		return nil, errors.New("it is charged together with others, and a sweep replays each candidate by itself: take it off the list of together")
+	}
+
+	var own int
+	var events []*replay.Events
+	var cfgs []replay.Config
+	for n := range c.listed {
+		other := &c.listed[n]
+		events = append(events, other.events)
+		if other.name != c.name {
+			cfgs = append(cfgs, replay.Config{Policy: other.name, Sides: other.sides})
+			continue
+		}
+		own, cfgs = n, append(cfgs, cfg)
+	}
+	return replay.RunListed(ctx, own, events, cfgs)
 }
 
 // noteUncharged says that a policy has nothing to compare. The gate's advice, to send traffic, is for a

@@ -17,8 +17,10 @@ import (
 
 // policySubject compares the sides of every policy of a file that has a candidate.
 type policySubject struct {
-	list     []*policies.Policy
+	set      *policies.Set
+	list     []*policies.Policy         // that have a candidate, or are charged together with others
 	events   []*replay.Events           // of each policy
+	number   uint32                     // of the last request
 	refusals []*refusals                // of each policy
 	models   map[string]algorithms.Side // in the place of custom limiters, by their names
 	requests *requests
@@ -33,8 +35,8 @@ func openPolicySubject(file string, models map[string]algorithms.Side, from *req
 	}
 
 	from.headers = set.Reading().Headers
-	s := &policySubject{models: models, requests: from, observed: seen, in: intake{consequence: "not charged by some policy, because an expression failed"}}
-	customs := map[string]bool{}
+	s := &policySubject{set: set, models: models, requests: from, observed: seen, in: intake{consequence: "not charged by some policy, because an expression failed"}}
+	customs, compared := map[string]bool{}, false
 	for _, p := range set.Policies {
 		// A custom limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
@@ -48,7 +50,8 @@ func openPolicySubject(file string, models map[string]algorithms.Side, from *req
 			}
 		}
 
-		if p.Sides[algorithms.Candidate] != nil {
+		compared = compared || p.Sides[algorithms.Candidate] != nil
+		if p.Sides[algorithms.Candidate] != nil || p.Together() > 0 {
 			s.list, s.events = append(s.list, p), append(s.events, &replay.Events{})
 			s.refusals = append(s.refusals, newRefusals(p))
 			from.expect(p.Inputs())
@@ -60,7 +63,7 @@ func openPolicySubject(file string, models map[string]algorithms.Side, from *req
 				known(slices.Sorted(maps.Keys(customs))))
 		}
 	}
-	if len(s.list) == 0 {
+	if !compared {
 		return nil, fmt.Errorf("%s: no policy has a candidate: there is nothing to compare", file)
 	}
 	return s, nil
@@ -68,6 +71,7 @@ func openPolicySubject(file string, models map[string]algorithms.Side, from *req
 
 func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 	s.in.count(e.At)
+	s.number++
 
 	// A request counts as failed once, however many policies it fails in.
 	request, seen := s.requests.of(e), s.observed.of(e)
@@ -100,6 +104,7 @@ func (s *policySubject) check(policy int, at int64, c algorithms.Check, expected
 		}
 	}
 	s.events[policy].AddTerms(at, []byte(c.Key), c.Cost, terms)
+	s.events[policy].Number(s.number)
 }
 
 // modelOf returns the model of a custom side. One of ours has none.
@@ -123,7 +128,7 @@ func (s *policySubject) intake() *intake { return &s.in }
 
 func (s *policySubject) reads() *requests { return s.requests }
 
-func (s *policySubject) comparisons() []comparison {
+func (s *policySubject) comparisons() (compared []comparison) {
 	list := make([]comparison, len(s.list))
 	for i, p := range s.list {
 		list[i] = comparison{
@@ -133,6 +138,9 @@ func (s *policySubject) comparisons() []comparison {
 
 		// The log is replayed without a bound on a side's entries: the reference has none either.
 		for role, side := range p.Sides {
+			if side == nil {
+				continue
+			}
 			list[i].adaptive[role] = side.Adaptive() != nil
 			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			list[i].texts[role] = side.String()
@@ -144,6 +152,9 @@ func (s *policySubject) comparisons() []comparison {
 			}
 		}
 
+		if p.Sides[algorithms.Candidate] == nil {
+			continue
+		}
 		limit, constant := p.Sides[algorithms.Candidate].Constant()
 		if model, modelled := s.modelOf(p.Sides[algorithms.Candidate]); modelled {
 			limit, constant = model.Limit, true
@@ -152,5 +163,18 @@ func (s *policySubject) comparisons() []comparison {
 			list[i].limit = &limit
 		}
 	}
-	return list
+
+	for i, p := range s.list {
+		if p.Sides[algorithms.Candidate] == nil {
+			continue
+		}
+		c := list[i]
+		for n, other := range s.list {
+			if p.Together() > 0 && other.Together() == p.Together() {
+				c.listed = append(c.listed, list[n])
+			}
+		}
+		compared = append(compared, c)
+	}
+	return compared
 }

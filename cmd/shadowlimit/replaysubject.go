@@ -46,7 +46,9 @@ type comparison struct {
 	// keyVaries reports that the key depends on the request. refusals are why no request is charged; nil: all are.
 	keyVaries bool
 	refusals  *refusals
-	adaptive  [2]bool // the side's limit gives way while the service suffers
+	// listed are the comparisons of all policies that are charged together with this one, and it is one of them; nil for none.
+	listed   []comparison
+	adaptive [2]bool // the side's limit gives way while the service suffers
 }
 
 // named returns the comparisons that --policy asks for: one, or all.

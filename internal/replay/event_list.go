@@ -64,12 +64,14 @@ func (l *eventList) batches() iter.Seq[[]event] {
 	}
 }
 
+// inOrder compares two events by their instants and, of one instant, by the order of collection.
+func inOrder(a, b *event) int {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))
+}
+
 // sort puts the events in the order of their instants, and events of the same instant
 // in the order of collection. Most logs are in order; the others are copied once.
 func (l *eventList) sort() {
-	inOrder := func(a, b *event) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))
-	}
 	var before *event
 	sorted := true
 	for e := range l.all() {

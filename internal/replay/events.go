@@ -38,6 +38,10 @@ const (
 	ObservedDenied
 )
 
+// Number gives the check that was added last the number of its request, which grows with each: events of several policies are then
+// known to be of one request.
+func (e *Events) Number(request uint32) { e.list.last().order = request }
+
 // Observe notes what the log says of the check that was added last.
 func (e *Events) Observe(o Observed) { e.list.last().observed = o }
 

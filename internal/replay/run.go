@@ -63,11 +63,18 @@ func (r *run) judgeAll(ctx context.Context) error {
 		}
 	}
 
+	return r.flush()
+}
+
+func (r *run) flush() error {
 	if err := r.decisions.Flush(); err != nil {
 		return fmt.Errorf("replay: write decisions: %w", err)
 	}
 	return nil
 }
+
+// allowedByNone is the answer of an authoritative that is none.
+var allowedByNone = algorithms.Observation{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 
 type run struct {
 	events    *Events
@@ -133,7 +140,7 @@ func (r *run) judge(ctx context.Context, events []event) error {
 
 	for i, e := range events {
 		if r.first {
-			r.into[i][algorithms.Authoritative] = algorithms.Observation{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
+			r.into[i][algorithms.Authoritative] = allowedByNone
 		}
 		if err := r.count(e, &checks[i], &r.into[i]); err != nil {
 			return err
@@ -190,10 +197,11 @@ func (r *run) count(e event, c *algorithms.Check, o *[2]algorithms.Observation) 
 		if side.Status == algorithms.Judged || evaluated && errors.Is(side.Err, algorithms.ErrLimit) {
 			continue
 		}
-		return fmt.Errorf("replay: check %d of %d, the %s: %w", e.order+1, r.events.Len(), algorithms.Role(role), side.Err)
+		return fmt.Errorf("replay: request %d, the %s: %w", e.order+1, algorithms.Role(role), side.Err)
 	}
 
-	if e.cost > 0 {
+	// A request that another policy of the list denies costs nothing here, and is no comparison.
+	if e.cost > 0 && !o[0].Blocked && !o[1].Blocked {
 		r.compare(e, c, o)
 	}
 	if r.lines.keys == nil {
