@@ -71,8 +71,8 @@ func explainAction(c *cli.Context, out io.Writer) error {
 func writeExplanation(out io.Writer, e *explanation) error {
 	for i := range e.Checks {
 		check := &e.Checks[i]
-		fmt.Fprintf(out, "%s charges %s of key %s%s; on_store_failure: %s\n", humanize.Visible(check.Policy),
-			humanize.Counted(check.Cost, "unit"), humanize.Printable(check.Key), protectedText(check), humanize.Visible(check.OnStoreFailure))
+		fmt.Fprintf(out, "%s charges %s of key %s%s%s; on_store_failure: %s\n", humanize.Visible(check.Policy),
+			humanize.Counted(check.Cost, "unit"), humanize.Printable(check.Key), protectedText(check), togetherText(check), humanize.Visible(check.OnStoreFailure))
 
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		writeSide(table, "authoritative", &check.Authoritative)
@@ -99,6 +99,14 @@ func protectedText(c *explainedCheck) string {
 		return ""
 	}
 	return ", which is protected: what expected declares is a loss of it all the same"
+}
+
+// togetherText names the policies that are charged together with this one.
+func togetherText(c *explainedCheck) string {
+	if len(c.Together) == 0 {
+		return ""
+	}
+	return ", together with " + humanize.Visible(strings.Join(c.Together, ", ")) + " or not at all"
 }
 
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {

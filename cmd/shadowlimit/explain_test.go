@@ -156,6 +156,8 @@ func filled(t *testing.T, of any) {
 			f.SetBool(true)
 		case reflect.Map:
 			f.Set(reflect.ValueOf(map[string]string{"team": fmt.Sprintf("text%d", i)}))
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{fmt.Sprintf("text%d", i)}))
 		case reflect.Pointer, reflect.Struct:
 		default:
 			t.Fatalf("no value for a field of kind %s: add one here", f.Kind())
