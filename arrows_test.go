@@ -18,14 +18,15 @@ var arrows = map[string][]string{
 	"algorithms/limitertest":       {"algorithms"},
 	"lua":                          {"algorithms", "internal/humanize"},
 	"policies":                     {"algorithms", "internal/adaptive", "internal/humanize"},
-	"internal/evidence":            {"algorithms", "internal/humanize"},
+	"internal/evidence":            {"algorithms", "internal/humanize", "internal/redisread"},
 	"internal/evidence/ledgertest": {"algorithms", "internal/evidence"},
 	"internal/inside":              {"internal/stages"},
-	"internal/stages":              {"algorithms", "internal/adaptive", "internal/clock", "internal/humanize", "internal/evidence", "internal/gate", "policies"},
+	"internal/stages":              {"algorithms", "internal/adaptive", "internal/clock", "internal/humanize", "internal/redisread", "internal/evidence", "internal/gate", "policies"},
 	"internal/gate":                {"internal/humanize", "internal/evidence"},
 	"internal/stages/storetest":    {"internal/stages"},
 	"internal/clock":               {},
 	"internal/redisreply":          {},
+	"internal/redisread":           {},
 	"internal/engine": {
 		"algorithms", "internal/adaptive", "internal/clock", "internal/evidence", "internal/redisreply", "internal/stages", "lua", "policies",
 	},
@@ -82,7 +83,7 @@ var arrows = map[string][]string{
 // others are modules that only some packages may import.
 var others = map[string][]string{
 	"github.com/redis/go-redis/": {
-		"lua", "internal/engine", "internal/evidence", "internal/stages", "shadow",
+		"lua", "internal/engine", "internal/evidence", "internal/redisread", "internal/stages", "shadow",
 		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor", "internal/adaptertest", "internal/redisurl",
 	},
 	"github.com/prometheus/":        {"internal/engine", "shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},

@@ -39,15 +39,24 @@ type readOnly struct {
 	only []string // the refused commands; nil: all writes
 }
 
-// reads are the commands without a write that this library sends.
-var reads = []string{"get", "time", "hmget", "hgetall", "ping", "xrevrange", "zrange", "zrevrange", "zrevrangebyscore", "pfcount", "hello", "client"}
+// reads are the commands without a write that this library sends, beside scripts.
+var reads = []string{"get", "time", "ping", "pfcount", "hello", "client"}
+
+// isRead reports whether a command reads alone: also the script of package redisread, and a heartbeat of nobody.
+func isRead(cmd redis.Cmder) bool {
+	name, args := strings.ToLower(cmd.Name()), cmd.Args()
+	if !strings.HasPrefix(name, "eval") {
+		return slices.Contains(reads, name)
+	}
+	behind := args[3+args[2].(int)] // the keys
+	return behind == 100_000 || behind == "" && strings.HasSuffix(args[3].(string), ":heard")
+}
 
 func (r *readOnly) refuses(cmd redis.Cmder) bool {
-	name := strings.ToLower(cmd.Name())
 	if r.only != nil {
-		return r.on.Load() && slices.Contains(r.only, name)
+		return r.on.Load() && slices.Contains(r.only, strings.ToLower(cmd.Name()))
 	}
-	return r.on.Load() && !slices.Contains(reads, name)
+	return r.on.Load() && !isRead(cmd)
 }
 
 // DialHook implements redis.Hook.

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/redisread"
 )
 
 var (
@@ -149,54 +151,64 @@ func elements(hashes []uint64) []any {
 // lastChange bounds the numbers of changes, which are microseconds: one beyond it is another program's, and add.lua takes it away.
 const lastChange = 1<<52 - 1
 
-// Slots implements Ledger in two round trips: what has changed, and these slots.
+// together is how many slots or hours one script reads: others need the server meanwhile, and the bound is of all of them.
+const together = 100
+
+// Slots implements Ledger: first what has changed, and then these slots.
 func (l *RedisLedger) Slots(ctx context.Context, id ID, from, since int64) ([]Slot, int64, error) {
-	changes, err := l.rdb.ZRevRangeByScoreWithScores(ctx, l.key(id, "changes"), &redis.ZRangeBy{
-		Min: strconv.FormatInt(since, 10), Max: strconv.FormatInt(lastChange, 10), Count: changesKept,
-	}).Result()
+	changes, err := l.read(ctx, redisread.Query{
+		"ZREVRANGEBYSCORE", l.key(id, "changes"), strconv.FormatInt(lastChange, 10), strconv.FormatInt(since, 10), "WITHSCORES",
+		"LIMIT", "0", strconv.Itoa(changesKept),
+	})
+	if err == nil {
+		err = changes[0].Err
+	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("evidence: read ledger: %s: %w", l.key(id, "changes"), humanize.Discreet(err))
-	}
-
-	pipe := l.rdb.Pipeline()
-	var slots []Slot
-	var cmds []*redis.MapStringStringCmd
-	last := int64(0)
-	for _, c := range changes {
-		minute, err := strconv.ParseInt(c.Member.(string), 10, 64)
-		if err != nil || minute < 0 {
-			continue // of another program: no writer has named a slot so
-		}
-		last = max(last, int64(c.Score))
-		if minute >= from {
-			slots = append(slots, Slot{Minute: Minute{Unix: minute}, Change: int64(c.Score)})
-			cmds = append(cmds, pipe.HGetAll(ctx, l.slotKey(id, minute)))
-		}
-	}
-	if len(slots) == 0 {
-		return nil, last, nil
-	}
-
-	// A key of another kind fails the slot, and a read that fails all of them.
-	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return nil, 0, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(err))
 	}
-	for i, cmd := range cmds {
-		minute, change := slots[i].Unix, slots[i].Change
-		slots[i] = slotOf(minute, cmd.Val())
-		slots[i].Change = change
-		if err := cmp.Or(cmd.Err(), slots[i].Err); err != nil {
-			slots[i].Err = fmt.Errorf("%s: %w", l.slotKey(id, minute), err)
+
+	var slots []Slot
+	last := int64(0)
+	for member, score := range changes[0].Pairs {
+		minute, err := strconv.ParseInt(member, 10, 64)
+		number, failed := strconv.ParseFloat(score, 64)
+		if err != nil || failed != nil || minute < 0 {
+			continue // of another program: no writer has named a slot so
+		}
+		last = max(last, int64(number))
+		if minute >= from {
+			slots = append(slots, Slot{Minute: Minute{Unix: minute}, Change: int64(number)})
+		}
+	}
+
+	for some := range slices.Chunk(slots, together) {
+		var queries []redisread.Query
+		for i := range some {
+			queries = append(queries, redisread.Query{"HGETALL", l.slotKey(id, some[i].Unix)})
+		}
+		// A key of another kind fails the slot, and a read that fails all of them.
+		replies, err := l.read(ctx, queries...)
+		if err != nil {
+			return nil, 0, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(err))
+		}
+		for i, r := range replies {
+			minute, change := some[i].Unix, some[i].Change
+			some[i] = slotOf(minute, maps.Collect(r.Pairs))
+			some[i].Change = change
+			if some[i].Err != nil {
+				some[i].Err = fmt.Errorf("%s: %w", l.slotKey(id, minute), some[i].Err)
+			}
+			some[i].Err = cmp.Or(r.Err, some[i].Err)
 		}
 	}
 	slices.SortFunc(slots, func(a, b Slot) int { return cmp.Compare(a.Unix, b.Unix) })
 	return slots, last, nil
 }
 
-// isReply reports whether Redis has answered with an error.
-func isReply(err error) bool {
-	_, ok := err.(redis.Error)
-	return ok
+// read reads keys of one policy.
+func (l *RedisLedger) read(ctx context.Context, queries ...redisread.Query) ([]redisread.Reply, error) {
+	replies, _, err := redisread.Read(ctx, l.rdb, queries...)
+	return replies, err
 }
 
 // Store implements Ledger.
@@ -212,39 +224,40 @@ func (l *RedisLedger) Store(ctx context.Context, id ID, h *Hour, change int64) e
 	return nil
 }
 
-// Hours implements Ledger in one pipeline.
+// Hours implements Ledger.
 //
 // One entry that cannot be read fails the whole read, so that the gate never judges evidence with a hole that it does
 // not know of. Until the entry expires or is deleted, the policy has no verdict; the error names the key.
 func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) (hours []Hour, err error) {
 	// A caller may ask for all time, and expired hours are not worth a command each.
 	from = max(from, to-int64(hoursLive/time.Hour))
-	if from > to {
-		return nil, nil
-	}
-	pipe := l.rdb.Pipeline()
-	var cmds []*redis.SliceCmd
-	for hour := from; hour <= to; hour++ {
-		cmds = append(cmds, pipe.HMGet(ctx, l.hourKey(id, hour), "hour")) // HGET would fail the pipeline where there is none
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(err))
-	}
-
-	for i, cmd := range cmds {
-		text, stored := cmd.Val()[0].(string)
-		if !stored {
-			continue
+	for ; from <= to; from += together {
+		var queries []redisread.Query
+		for hour := from; hour <= min(to, from+together-1); hour++ {
+			queries = append(queries, redisread.Query{"HMGET", l.hourKey(id, hour), "hour"}) // of another type is an error, and absent none
 		}
-		var p packedHour
-		h, err := Hour{}, json.Unmarshal([]byte(text), &p)
-		if err == nil {
-			h, err = p.unpack(from + int64(i))
-		}
+		replies, err := l.read(ctx, queries...)
 		if err != nil {
-			return nil, fmt.Errorf("evidence: read ledger: %s: %w", l.hourKey(id, from+int64(i)), err)
+			return nil, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(err))
 		}
-		hours = append(hours, h)
+		for i, r := range replies {
+			if r.Err != nil {
+				return nil, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(r.Err))
+			}
+			text, stored := r.List()[0].(string)
+			if !stored {
+				continue
+			}
+			var p packedHour
+			h, err := Hour{}, json.Unmarshal([]byte(text), &p)
+			if err == nil {
+				h, err = p.unpack(from + int64(i))
+			}
+			if err != nil {
+				return nil, fmt.Errorf("evidence: read ledger: %s: %w", l.hourKey(id, from+int64(i)), err)
+			}
+			hours = append(hours, h)
+		}
 	}
 	return hours, nil
 }
@@ -265,26 +278,30 @@ func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, e
 	return n, nil
 }
 
-// Top implements Ledger in one pipeline.
+// Top implements Ledger in one script.
 func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind) ([]KeyCount, error) {
-	pipe := l.rdb.Pipeline()
-	counts := pipe.ZRevRangeWithScores(ctx, l.topKey(id, kind), 0, topKept-1)
-	errors := pipe.ZRevRangeWithScores(ctx, l.errorsKey(id, kind), 0, topKept-1)
-	if _, err := pipe.Exec(ctx); err != nil {
+	most := strconv.Itoa(topKept - 1)
+	replies, err := l.read(ctx, redisread.Query{"ZREVRANGE", l.topKey(id, kind), "0", most, "WITHSCORES"},
+		redisread.Query{"ZREVRANGE", l.errorsKey(id, kind), "0", most, "WITHSCORES"})
+	if err == nil {
+		err = cmp.Or(replies[0].Err, replies[1].Err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("evidence: top keys: %w", humanize.Discreet(err))
 	}
 
 	of := map[string]int64{}
-	for _, z := range errors.Val() {
-		of[z.Member.(string)] = int64(z.Score)
+	for key, score := range replies[1].Pairs {
+		n, _ := strconv.ParseFloat(score, 64)
+		of[key] = int64(n)
 	}
 	var list []KeyCount
-	for _, z := range counts.Val() {
-		key := z.Member.(string)
-		list = append(list, KeyCount{Key: key, Count: int64(z.Score), Error: of[key]})
-		if z.Score != float64(int64(z.Score)) || !believed(int64(z.Score), of[key]) {
-			return nil, fmt.Errorf("evidence: top keys: %s: a count of %v cannot be read", l.topKey(id, kind), z.Score)
+	for key, score := range replies[0].Pairs {
+		n, err := strconv.ParseFloat(score, 64)
+		if err != nil || n != float64(int64(n)) || !believed(int64(n), of[key]) {
+			return nil, fmt.Errorf("evidence: top keys: %s: a count of %s cannot be read", l.topKey(id, kind), score)
 		}
+		list = append(list, KeyCount{Key: key, Count: int64(n), Error: of[key]})
 	}
 	return MergeTop(topWritten, list), nil
 }

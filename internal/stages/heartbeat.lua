@@ -15,9 +15,14 @@ local id, refused = ARGV[1], ''
 
 local function wrong(reply, kind) return type(reply) == 'table' and reply.err and string.find(reply.err, kind, 1, true) end
 
--- A key of another type is garbage. To read it is to read nothing, and it gives way to what is written.
+-- A key of another type is garbage, and so is what no instance has memory for. To read it is to read nothing, and it gives way
+-- to what is written.
 local function read(...)
   local reply = redis.pcall(...)
+  if type(reply) == 'string' and #reply > 1048576 then
+    if select(1, ...) == 'GET' then redis.pcall('DEL', (select(2, ...))) end -- to read it each second would stop the server
+    return nil
+  end
   if wrong(reply, 'WRONGTYPE') then return nil end
   if type(reply) == 'table' and reply.err then return redis.call(...) end
   return reply
@@ -86,7 +91,7 @@ local reply = {
 if #names > 0 and (changes == '0' or changes ~= ARGV[5]) then
   for _, name in ipairs(names) do
     local state = read('HGET', KEYS[5], name)
-    reply[#reply + 1] = state == nil and '?' or state or ''
+    reply[#reply + 1] = (state == nil or state and #state > 65536) and '?' or state or ''
   end
 end
 return reply

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/redisread"
 )
 
 var (
@@ -52,41 +54,28 @@ func (s *RedisStore) key(what string) string {
 
 func (s *RedisStore) channel() string { return s.key("changed") }
 
-// States implements Store.
+// States implements Store by a heartbeat of nobody.
 func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, error) {
-	states := make([]State, len(policies))
 	if len(policies) == 0 {
-		return states, nil
+		return []State{}, nil
 	}
 
-	// A key of another type is garbage like an unreadable state. Every other error means
-	// that the state is unknown, and an unknown state must not look rolled back already.
-	values, err := s.rdb.HMGet(ctx, s.key("states"), policies...).Result()
-	garbage := redis.HasErrorPrefix(err, "WRONGTYPE")
-	if err == nil && len(values) != len(policies) {
-		err = errReply
+	// A state that cannot be read is garbage. Every error means that all are unknown, and an unknown state must not look rolled
+	// back already.
+	heard, err := s.Heartbeat(ctx, Heartbeat{Policies: policies})
+	if err != nil {
+		return nil, fmt.Errorf("stages: read states: %w", err)
 	}
-	if err != nil && !garbage {
-		return nil, fmt.Errorf("stages: read states: %w", humanize.Discreet(err))
-	}
-	for i := range policies {
-		text := unreadable
-		if !garbage {
-			text, _ = values[i].(string)
-		}
-		states[i] = stateOf(text)
-	}
-	return states, nil
+	return heard.States, nil
 }
 
 var errReply = errors.New("a reply that cannot be read")
 
-const (
-	// unreadable stands for states in a key of another type.
-	unreadable = "?"
-	// unreadableReason is the reason of the state that stands for an unreadable one.
-	unreadableReason = "the stored state cannot be read"
-)
+// unreadableReason is the reason of the state that stands for an unreadable one.
+const unreadableReason = "the stored state cannot be read"
+
+// mostState bounds a stored state in bytes: heartbeat.lua reads no larger one.
+const mostState = 1 << 16
 
 // Unreadable reports whether the state stands for one that Redis has, and which cannot be read.
 func (s State) Unreadable() bool { return s.Reason == unreadableReason && s.At.IsZero() }
@@ -137,6 +126,9 @@ func (s *RedisStore) once(ctx context.Context, script string, keys []string, arg
 func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Condition) error {
 	next = next.inUTC() // the script compares times as texts
 	text, err := json.Marshal(next)
+	if err == nil && len(text) > mostState/2 {
+		err = fmt.Errorf("the state has %d bytes, and %d are the most: give a shorter reason", len(text), mostState/2)
+	}
 	if err != nil {
 		return fmt.Errorf("stages: put %s: %w", policy, err)
 	}
@@ -174,16 +166,27 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Co
 
 // History implements Store. An entry that cannot be read is an error.
 func (s *RedisStore) History(ctx context.Context, policy string) ([]State, error) {
-	entries, err := s.rdb.XRevRangeN(ctx, s.key("audit:"+policy), "+", "-", keptHistory).Result()
+	query := redisread.Query{"XREVRANGE", s.key("audit:" + policy), "+", "-", "COUNT", strconv.Itoa(keptHistory)}
+	replies, _, err := redisread.Read(ctx, s.rdb, query)
+	if err == nil {
+		err = replies[0].Err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stages: history of %s: %w", policy, humanize.Discreet(err))
 	}
 
+	entries := replies[0].List()
 	history := make([]State, len(entries))
-	for i, e := range entries {
-		text, _ := e.Values["state"].(string)
+	for i, entry := range entries {
+		e := redisread.Reply{Value: entry}.List()
+		id, text := redisread.Reply{Value: at(e, 0)}.Text(), ""
+		for field, value := range (redisread.Reply{Value: at(e, 1)}).Pairs {
+			if field == "state" {
+				text = value
+			}
+		}
 		if err := json.Unmarshal([]byte(text), &history[i]); err != nil {
-			return nil, fmt.Errorf("stages: history of %s: entry %s: %w", policy, e.ID, err)
+			return nil, fmt.Errorf("stages: history of %s: entry %s: %w", policy, id, err)
 		}
 	}
 	slices.Reverse(history)
@@ -297,38 +300,35 @@ func (s *RedisStore) TryWrite(ctx context.Context) error {
 	return nil
 }
 
-// Fleet implements Store in one pipeline.
+// Fleet implements Store in one script.
 func (s *RedisStore) Fleet(ctx context.Context) (Fleet, error) {
-	pipe := s.rdb.Pipeline()
-	lease := pipe.Get(ctx, s.key("lease"))
-	heard := pipe.ZRangeWithScores(ctx, s.key("heard"), 0, -1)
-	instances := pipe.HGetAll(ctx, s.key("instances"))
-	specs := pipe.HGetAll(ctx, s.key("policies"))
-	clock := pipe.Time(ctx)
-
-	// Each command has its own error. A connection that Redis refuses, as after a change of its
-	// password, fails the pipeline alone.
-	_, refused := pipe.Exec(ctx)
-	var err error
-	for _, cmd := range []redis.Cmder{lease, heard, instances, specs, clock} {
-		if failed := cmd.Err(); failed != nil && !absent(failed) {
-			err = cmp.Or(err, failed)
+	replies, now, err := redisread.Read(ctx, s.rdb,
+		redisread.Query{"GET", s.key("lease")}, redisread.Query{"ZRANGE", s.key("heard"), "0", "-1", "WITHSCORES"},
+		redisread.Query{"HGETALL", s.key("instances")}, redisread.Query{"HGETALL", s.key("policies")})
+	for _, r := range replies {
+		if r.Err != nil && !absent(r.Err) {
+			err = cmp.Or(err, r.Err)
 		}
-	}
-	if err == nil && clock.Val().IsZero() {
-		err = cmp.Or(refused, errReply)
 	}
 	if err != nil {
 		return Fleet{}, fmt.Errorf("stages: read the fleet: %w", humanize.Discreet(err))
 	}
+	lease, heard, instances, specs := replies[0], replies[1], maps.Collect(replies[2].Pairs), replies[3]
 
-	f := Fleet{Now: clock.Val().UTC(), Leader: lease.Val(), Specs: readAll[Spec](specs.Val())}
+	// A field that cannot be read must not hide the others.
+	f := Fleet{Now: now, Leader: lease.Text()}
+	for _, text := range specs.Pairs {
+		var spec Spec
+		if json.Unmarshal([]byte(text), &spec) == nil {
+			f.Specs = append(f.Specs, spec)
+		}
+	}
 	slices.SortFunc(f.Specs, func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) })
-	for _, z := range heard.Val() {
-		id, _ := z.Member.(string)
+	for id, score := range heard.Pairs {
 		i := Instance{}
-		if json.Unmarshal([]byte(instances.Val()[id]), &i) == nil && i.ID == id {
-			i.At = time.UnixMilli(int64(z.Score)).UTC()
+		ms, err := strconv.ParseFloat(score, 64)
+		if err == nil && json.Unmarshal([]byte(instances[id]), &i) == nil && i.ID == id {
+			i.At = time.UnixMilli(int64(ms)).UTC()
 			f.Instances = append(f.Instances, i)
 		}
 	}
@@ -339,18 +339,6 @@ func (s *RedisStore) Fleet(ctx context.Context) (Fleet, error) {
 // absent reports whether an error says that there is nothing, or garbage in its place.
 func absent(err error) bool {
 	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")
-}
-
-// readAll reads every field of a hash. It skips fields that it cannot read: one of them must not hide the others.
-func readAll[T any](fields map[string]string) []T {
-	list := make([]T, 0, len(fields))
-	for _, text := range fields {
-		var v T
-		if json.Unmarshal([]byte(text), &v) == nil {
-			list = append(list, v)
-		}
-	}
-	return list
 }
 
 // Publish implements Store in one script.
@@ -413,18 +401,22 @@ func (s *RedisStore) Published(ctx context.Context, policies []string, details b
 	if len(policies) == 0 {
 		return list, nil
 	}
-	texts, err := s.rdb.HMGet(ctx, s.key("assessments"), policies...).Result()
-	var large []any
-	if absent(err) {
-		err = nil
+	queries := []redisread.Query{append(redisread.Query{"HMGET", s.key("assessments")}, policies...)}
+	if details {
+		queries = append(queries, append(redisread.Query{"HMGET", s.key("details")}, policies...))
 	}
-	if err == nil && details {
-		if large, err = s.rdb.HMGet(ctx, s.key("details"), policies...).Result(); absent(err) {
-			err = nil
+	replies, _, err := redisread.Read(ctx, s.rdb, queries...)
+	for _, r := range replies {
+		if r.Err != nil && !absent(r.Err) {
+			err = cmp.Or(err, r.Err)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("stages: read what was found: %w", humanize.Discreet(err))
+	}
+	texts, large := replies[0].List(), []any(nil)
+	if details {
+		large = replies[1].List()
 	}
 
 	for n := range policies {
