@@ -203,7 +203,7 @@ func (h *Harness) EnforceAuthoritative(on bool) { h.fleet.Button.Press(on) }
 
 // StatusPage returns a page with the state of every policy, to be served beside metrics;
 // see [Pair.StatusPage].
-func (h *Harness) StatusPage() http.Handler { return h.statusPage() }
+func (h *Harness) StatusPage() http.Handler { return h.statusPage(h.reloads.trouble) }
 
 // Describe implements prometheus.Collector.
 func (h *Harness) Describe(out chan<- *prometheus.Desc) { h.collector.describe(out) }

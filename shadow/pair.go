@@ -291,7 +291,7 @@ func (p *Pair) EnforceAuthoritative(on bool) { p.fleet.Button.Press(on) }
 //
 // It lists client keys, as HMACs where a secret is set, and instance names: expose it
 // only where operators can reach it.
-func (p *Pair) StatusPage() http.Handler { return p.statusPage() }
+func (p *Pair) StatusPage() http.Handler { return p.statusPage(func() string { return "" }) }
 
 // Describe implements prometheus.Collector.
 func (p *Pair) Describe(out chan<- *prometheus.Desc) { p.collector.describe(out) }

@@ -22,8 +22,25 @@ const reloadEvery = time.Second
 // reloads are how reading the policy file has ended, for metrics. Reloads write it, and
 // scrapes read it.
 type reloads struct {
-	failed atomic.Bool
-	last   atomic.Int64 // the last success, Unix seconds
+	failed atomic.Pointer[string] // why the last reading failed; nil if it did not
+	last   atomic.Int64           // the last success, Unix seconds
+}
+
+func (r *reloads) note(err error) {
+	if err == nil {
+		r.failed.Store(nil)
+		return
+	}
+	why := err.Error()
+	r.failed.Store(&why)
+}
+
+// trouble says why the file cannot be used, "" if it is in use.
+func (r *reloads) trouble() string {
+	if why := r.failed.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // Reload replaces the policies in use at once and as a whole: a request is judged by one
@@ -31,7 +48,7 @@ type reloads struct {
 // evidence; another one begins in shadow. On an error all stays as it was.
 func (h *Harness) Reload(set *policies.Set) error {
 	err := h.reload(set)
-	h.reloads.failed.Store(err != nil)
+	h.reloads.note(err)
 	if err != nil {
 		return fmt.Errorf("shadow: reload: %w", err)
 	}
@@ -142,7 +159,7 @@ func (h *Harness) look(w *watched) {
 		return
 	}
 	if err == nil && bytes.Equal(text, w.inUse) {
-		h.reloads.failed.Store(false)
+		h.reloads.note(nil)
 		h.mended(w)
 		return
 	}
@@ -153,7 +170,7 @@ func (h *Harness) look(w *watched) {
 			err = h.Reload(set)
 		}
 	}
-	h.reloads.failed.Store(err != nil)
+	h.reloads.note(err)
 
 	switch {
 	case err == nil:

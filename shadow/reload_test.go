@@ -191,6 +191,9 @@ func TestFileIsWatched(t *testing.T) {
 			if got := metric(t, h, "shadowlimit_config_last_reload_successful"); got != step.successful {
 				t.Errorf("step %d: successful is %g, want %g", i, got, step.successful)
 			}
+			if got := lookStale(t, h.StatusPage()).Here.FileTrouble; (got == "") != (step.successful == 1) {
+				t.Errorf("step %d: the page says %q", i, got)
+			}
 		}
 
 		// The fifth step brings back the file in use, and that ends a failure, too.

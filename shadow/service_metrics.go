@@ -70,7 +70,7 @@ var serviceMetrics = []family[*collector]{
 		"config_last_reload_successful", "1 if the policy file was valid when it was last read; absent for a Pair, which has no file.",
 		gauge, nil, func(c *collector, send sender) {
 			if c.reloads != nil {
-				send(boolean(!c.reloads.failed.Load()))
+				send(boolean(c.reloads.failed.Load() == nil))
 			}
 		},
 	},

@@ -7,8 +7,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
-// statusPage returns the page of a Harness or a Pair; see status.Page.
-func (i *instance) statusPage() http.Handler {
+// statusPage returns the page of a Harness or a Pair; see status.Page. fileTrouble says why the policy file cannot be used.
+func (i *instance) statusPage(fileTrouble func() string) http.Handler {
 	report := func(ctx context.Context) (status.Report, error) {
 		list, err := i.fleet.Judged(ctx)
 		if err != nil {
@@ -16,5 +16,9 @@ func (i *instance) statusPage() http.Handler {
 		}
 		return status.Of(ctx, i.cfg.name, i.fleet.Ledger, list)
 	}
-	return status.Page(status.Source{Report: report, Here: func() status.Here { return i.here() }})
+	return status.Page(status.Source{Report: report, Here: func() status.Here {
+		h := i.here()
+		h.FileTrouble = fileTrouble()
+		return h
+	}})
 }

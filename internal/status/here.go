@@ -31,6 +31,8 @@ type Here struct {
 	Policies []Enforcement `json:"policies"`
 	// File is the policy file that the instance reads, "" without one.
 	File string `json:"file,omitempty"`
+	// FileTrouble says why that file cannot be used, so that the last good one still decides; "" if it is in use.
+	FileTrouble string `json:"file_trouble,omitempty"`
 	// Trouble says in plain words why the instance could not do its last work with the service's own Redis, "" if it could.
 	// WritesRefused is set where that Redis answers and refuses writes.
 	Trouble       string `json:"trouble,omitempty"`
@@ -141,6 +143,9 @@ func (h *Here) Text(now time.Time) string {
 	if h.File != "" {
 		fmt.Fprintf(&b, "policy file %s\n", humanize.Printable(h.File))
 	}
+	if h.FileTrouble != "" {
+		fmt.Fprintf(&b, "%s %s\n", fileRefused, humanize.Visible(h.Refused()))
+	}
 
 	for _, text := range h.OtherFile() {
 		fmt.Fprintf(&b, "%s %s\n", anotherFile, humanize.Visible(text))
@@ -180,6 +185,17 @@ func (e *Enforcement) text() string {
 // Urgent reports whether the instance knows of something that the fleet's report may not show.
 func (h *Here) Urgent() bool {
 	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreUnreachable != "" || e.Stored != "" })
+}
+
+// fileRefused begins the sentence about a policy file that cannot be used.
+const fileRefused = "POLICY FILE NOT IN USE"
+
+// Refused says what a policy file that cannot be used means, "" where it is in use.
+func (h *Here) Refused() string {
+	if h.FileTrouble == "" {
+		return ""
+	}
+	return "the last good one decides, and this instance would not start again: " + h.FileTrouble + "; next: shadowlimit validate " + h.File
 }
 
 // anotherFile begins the sentences about an instance with another fingerprint.

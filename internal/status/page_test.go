@@ -219,6 +219,9 @@ func TestTextIsOfTheInstanceAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		check(`^instance web-1 .*2000-01-01 00:01:00 UTC\n` +
 			`STORE UNREACHABLE: .*REFUSES WRITES: OOM: no memory.*shadowlimit doctor\n.*2000-01-01 00:00:00 UTC.\n` + policies)
+
+		here.FileTrouble = "line 7: no such limit"
+		check(`policies.yaml\nPOLICY FILE NOT IN USE .*line 7: no such limit.*validate /etc/policies.yaml\nwrites: `)
 	})
 
 	if got := get(status.Page(always()), "/status?format=text", ""); got.Code != http.StatusNotFound {
