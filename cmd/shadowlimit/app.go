@@ -208,7 +208,7 @@ func unify(commands []*cli.Command) {
 func commands(std streams) []*cli.Command {
 	// The library sorts the groups by their names.
 	return slices.Concat(
-		group("1. Try it", demoCommand(std), replayCommand(std)),
+		group("1. Try it", demoCommand(std), replayCommand(std), suggestCommand(std)),
 		group("2. Write a policy file",
 			initCommand(std), importCommand(std), validateCommand(std), testCommand(std), explainCommand(std)),
 		group("3. Look at a running service",

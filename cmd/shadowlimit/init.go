@@ -97,7 +97,7 @@ func starterOf(c *cli.Context) (*starter, error) {
 		return nil, usagef("such as --from fixed_window:100/1m, or --from none", "init needs --from, today's limiter")
 	}
 	s := &starter{
-		file: c.Args().First(), name: c.String("name"), policy: c.String("policy"), route: c.String("route"), methods: c.StringSlice("method"),
+		by: "init", file: c.Args().First(), name: c.String("name"), policy: c.String("policy"), route: c.String("route"), methods: c.StringSlice("method"),
 		key: c.String("key"),
 	}
 	for role, flag := range []string{"from", "to"} {

@@ -63,7 +63,7 @@ func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (*l
 	case first != nil:
 		return nil, first
 	case read.lines == 0:
-		return nil, fmt.Errorf("%s: empty: there is nothing to replay", r.logs[0])
+		return nil, fmt.Errorf("%s: empty: it has no requests", r.logs[0])
 	}
 	return nil, fmt.Errorf("%s: none of %d lines could be read: give %s", r.logs[0], read.lines, strings.Join(read.flags, " and "))
 }

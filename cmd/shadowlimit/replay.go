@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -136,7 +135,7 @@ func replayAction(c *cli.Context, std streams) error {
 	}
 
 	// A log that was not read to its end is no reason to lose the page.
-	if err := errors.Join(r.print(report, report.WriteText), writePage(r.htmlFile, report)); err != nil {
+	if err := errors.Join(r.print(report, report.WriteText), writeReport(r.htmlFile, report.WriteHTML)); err != nil {
 		return err
 	}
 	if r.requirePass {
@@ -152,25 +151,6 @@ func (r *replayer) print(report any, text func(io.Writer) error) error {
 		return err
 	}
 	return r.unread()
-}
-
-// writePage writes the report as a page to the file of that name; "" is none.
-func writePage(name string, report *replay.Report) error {
-	if name == "" {
-		return nil
-	}
-
-	// The page is complete before the file is touched: an earlier one is not lost to a failure.
-	var page bytes.Buffer
-	if err := report.WriteHTML(&page); err != nil {
-		return err
-	}
-	out, closeFile, err := createFile(name)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(page.Bytes())
-	return errors.Join(err, closeFile())
 }
 
 // allPass returns an error unless the gate says pass of every policy.
@@ -254,7 +234,7 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	}
 
 	t := &taken{logsRead: read, stretches: in.presence.Stretches()}
-	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read),
+	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s.charged(), read),
 		levelWarnings(s.comparisons()))
 	for _, warning := range t.warnings {
 		r.bar.clear()

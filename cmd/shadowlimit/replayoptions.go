@@ -64,24 +64,11 @@ func writesItsInput(c *cli.Context) bool {
 	return false
 }
 
-// replayConflicts are all of them. The first that applies is reported.
-var replayConflicts = []conflict{
-	{
-		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
-		"--config has the limiters: leave out --from and --to", "",
-	},
-	{
-		func(c *cli.Context) bool { return hasConfig(c) && c.IsSet("key") },
-		"--config has the keys: leave out --key", "",
-	},
+// logConflicts are those of flags that every command has which reads a log.
+var logConflicts = []conflict{
 	{
 		func(c *cli.Context) bool { return c.IsSet("key") && c.IsSet("key-field") },
 		"--key and --key-field: want one of them", "",
-	},
-	{
-		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("key-field") || c.IsSet("cost-field")) },
-		"--config has the keys and the costs: --key-field and --cost-field have no effect",
-		"leave them out; --map fills the fields of the request that the policies read",
 	},
 	{
 		func(c *cli.Context) bool {
@@ -93,6 +80,29 @@ var replayConflicts = []conflict{
 	{
 		func(c *cli.Context) bool { return c.IsSet("route") && !hasExpressions(c) },
 		"--route names the route that expressions read: it has no effect without --config or --key", "",
+	},
+	{
+		func(c *cli.Context) bool {
+			return c.IsSet("html") && slices.Contains([]string{"", "-"}, c.String("html"))
+		},
+		"--html: want a file", "name a file; standard output has the report",
+	},
+}
+
+// replayConflicts are those of replay. The first that applies is reported.
+var replayConflicts = []conflict{
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
+		"--config has the limiters: leave out --from and --to", "",
+	},
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && c.IsSet("key") },
+		"--config has the keys: leave out --key", "",
+	},
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("key-field") || c.IsSet("cost-field")) },
+		"--config has the keys and the costs: --key-field and --cost-field have no effect",
+		"leave them out; --map fills the fields of the request that the policies read",
 	},
 	{
 		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
@@ -113,12 +123,6 @@ var replayConflicts = []conflict{
 	{
 		func(c *cli.Context) bool { return c.IsSet("sweep") && c.String("decisions") != "" },
 		"--decisions is for one candidate: leave out --sweep", "",
-	},
-	{
-		func(c *cli.Context) bool {
-			return c.IsSet("html") && slices.Contains([]string{"", "-"}, c.String("html"))
-		},
-		"--html: want a file", "name a file; standard output has the report",
 	},
 	{
 		func(c *cli.Context) bool { return c.String("html") != "" && c.String("html") == c.String("decisions") },
@@ -157,7 +161,7 @@ var replayConflicts = []conflict{
 func hasConfig(c *cli.Context) bool { return c.String("config") != "" }
 
 func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
-	for _, one := range replayConflicts {
+	for _, one := range slices.Concat(logConflicts, replayConflicts) {
 		if one.applies(c) {
 			return nil, usageError{one.message, cmp.Or(one.hint, replayHint)}
 		}

@@ -128,6 +128,8 @@ func (s *policySubject) intake() *intake { return &s.in }
 
 func (s *policySubject) reads() *requests { return s.requests }
 
+func (s *policySubject) charged() []charged { return chargedIn(s.comparisons()) }
+
 func (s *policySubject) comparisons() (compared []comparison) {
 	list := make([]comparison, len(s.list))
 	for i, p := range s.list {

@@ -24,6 +24,26 @@ type subject interface {
 	intake() *intake
 	// comparisons are the checks to replay, each with its two sides.
 	comparisons() []comparison
+	// charged are the checks by policies, whose keys may look wrong.
+	charged() []charged
+}
+
+// charged are the checks of a policy.
+type charged struct {
+	name   string // of the policy
+	checks interface {
+		Len() int
+		Keys() []string
+		Busiest() (key string, checks int64)
+	}
+	keyVaries bool // depends on the request
+}
+
+func chargedIn(list []comparison) (all []charged) {
+	for i := range list {
+		all = append(all, charged{list[i].name, list[i].events, list[i].keyVaries})
+	}
+	return all
 }
 
 // subject returns what the flags name.
@@ -154,6 +174,8 @@ func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
 func (s *sideSubject) intake() *intake { return &s.in }
 
 func (s *sideSubject) reads() *requests { return s.requests }
+
+func (s *sideSubject) charged() []charged { return chargedIn(s.comparisons()) }
 
 func (s *sideSubject) comparisons() []comparison {
 	return []comparison{{

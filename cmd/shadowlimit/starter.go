@@ -11,6 +11,7 @@ import (
 
 // starter is a first policy file and its tests.
 type starter struct {
+	by                 string // the command
 	file, name, policy string
 	route              string
 	methods            []string
@@ -47,7 +48,7 @@ func quotedYAML(text string) string {
 
 func (s *starter) policyText() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# By shadowlimit init. docs/policies.md explains each field; shadowlimit validate checks the file.\nversion: 1\n")
+	fmt.Fprintf(&b, "# By shadowlimit %s. docs/policies.md explains each field; shadowlimit validate checks the file.\nversion: 1\n", s.by)
 	fmt.Fprintf(&b, "name: %s   # namespace in Redis, in metrics and for the commands\n", quotedYAML(s.name))
 	b.WriteString(importer.Generation)
 	b.WriteString("retry_jitter: 20%   # Retry-After is up to so much longer than the exact wait: a crowd does not return at once\n" +
