@@ -35,7 +35,7 @@ var (
 	metric   = regexp.MustCompile(`(?:\b[a-z_]+:)?\bshadowlimit_[a-z0-9_]+(?::[a-z0-9_]+)?`)
 	listed   = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|.*$")
 	verb     = regexp.MustCompile(`\bshadowlimit\s+([a-z]+)`)
-	declared = regexp.MustCompile(`&cli\.Command\{\s*Name:\s*"([a-z]+)"`)
+	declared = regexp.MustCompile(`(?:&cli\.Command\{\s*Name:\s*|\.command\(std, )"([a-z]+)"`) // moves are declared by move.command
 )
 
 // knownMetrics returns the metrics of the library and those that rules record. A classic

@@ -9,9 +9,8 @@ import (
 
 // A client is banned by a limit of 0, and the limit that it had comes back with all that it has spent.
 func TestLimitOfZeroDeniesAlways(t *testing.T) {
-	before := algorithms.Limit{Requests: 10, Window: time.Hour}
 	for _, a := range algorithms.All {
-		banned := algorithms.Limit{Window: time.Hour}
+		before, banned := algorithms.Limit{Requests: 10, Window: time.Hour}, algorithms.Limit{Window: time.Hour}
 		if burstRuleOf(a) != algorithms.BurstRefused {
 			before.Burst, banned.Burst = 10, 10 // a file with an expression for the limit has one burst for all
 		}
