@@ -70,7 +70,7 @@ var arrows = map[string][]string{
 		"alerts", "algorithms", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/humanize", "internal/importer",
 		"internal/redisurl", "internal/replay",
-		"internal/redisreply", "internal/serve", "internal/status", "internal/suggest", "lua", "policies", "shadow", "internal/evidence", "internal/stages", "internal/gate",
+		"internal/redisreply", "internal/serve", "internal/status", "internal/suggest", "lua", "policies", "shadow", "shadow/httplimit", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"cmd/shadowlimit/internal/demo": {
 		"internal/accesslog", "internal/humanize", "internal/sample", "lua", "policies",

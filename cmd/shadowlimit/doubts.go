@@ -16,6 +16,12 @@ func (l *logsRead) warnings(cfg accesslog.Config) (list []string) {
 			list = append(list, fmt.Sprintf("%s: its times have no zone and are taken for UTC: --time-zone names another", l.names[i]))
 		}
 
+		if cfg.Client == nil && float64(result.Edges) >= manyEdges*float64(result.Events) && result.Edges > 0 {
+			list = append(list, fmt.Sprintf("%s: %s of %s are from a public address with another client in X-Forwarded-For: "+
+				"if these addresses are of a CDN or a balancer, name them by --trusted-proxies, as they are taken for clients",
+				l.names[i], humanize.Grouped(result.Edges), humanize.Counted(result.Events, "request")))
+		}
+
 		// Lines that are the same a hundred times over are one log, under another name or packed.
 		same := slices.IndexFunc(l.results[:i], func(r accesslog.Result) bool { return r.Sum == result.Sum && r.Sum != 0 })
 		if same >= 0 {
@@ -31,6 +37,9 @@ func (l *logsRead) warnings(cfg accesslog.Config) (list []string) {
 	}
 	return list
 }
+
+// manyEdges is the share of requests that come with an X-Forwarded-For which clients and their own proxies have written, or less.
+const manyEdges = 0.1
 
 // manySkipped is the share of lines that a log has beside those of its format, such as remains of another file, or less.
 const manySkipped = 0.1

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 func logFlags() []cli.Flag {
@@ -22,9 +26,47 @@ func logFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "map", Usage: "`PAIR` request.FIELD=FIELD: the FIELD of the log fills that of the request, " +
 			"such as request.headers.x-tenant=tenant; repeatable"},
 		&cli.StringSliceFlag{Name: "route", Usage: "`TEMPLATE` of routes, such as /orders/{id}, or @FILE with one a line; repeatable"},
+		&cli.StringSliceFlag{Name: "trusted-proxies", Usage: "`CIDR` of proxies, whose X-Forwarded-For is read as by the middleware; " +
+			"repeatable (default: private networks)"},
 		&cli.StringFlag{Name: "time-zone", Usage: "`ZONE` of times that have none, such as UTC or Europe/Berlin"},
 		&cli.StringFlag{Name: "time-format", Usage: "`FORM` of the times, such as '%d.%m.%Y %H:%M:%S'"},
 	)
+}
+
+// parseProxies has clients found by the rule of the middleware, so that a log counts them as the service will.
+func (o *replayOptions) parseProxies(texts []string) error {
+	var proxies []netip.Prefix
+	for _, text := range texts {
+		prefix, err := parseProxy(text)
+		if err != nil {
+			return usagef("such as 10.0.0.0/8 or 10.1.2.3", "--trusted-proxies %s: %v", text, err)
+		}
+		proxies = append(proxies, prefix)
+	}
+	if proxies == nil {
+		return nil
+	}
+
+	find := httplimit.ForwardedFor(proxies...)
+	line := make([]string, 1)
+	request := &http.Request{Header: http.Header{"X-Forwarded-For": line}}
+	o.reader.Client = func(peer, forwarded string) string {
+		request.RemoteAddr, line[0] = peer, forwarded
+		return find(request)
+	}
+	return nil
+}
+
+// parseProxy reads the addresses of proxies: a prefix, or one address.
+func parseProxy(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return netip.Prefix{}, errors.New("no address and no prefix")
+	}
+	return prefix, nil
 }
 
 // hasExpressions reports whether expressions read the requests of the log.
@@ -44,6 +86,10 @@ func (o *replayOptions) parseLogs(c *cli.Context) (err error) {
 		return err
 	}
 	if o.routes, err = parseRoutes(c.StringSlice("route")); err != nil {
+		return err
+	}
+
+	if err := o.parseProxies(c.StringSlice("trusted-proxies")); err != nil {
 		return err
 	}
 

@@ -59,7 +59,7 @@ func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (*l
 	}
 	switch {
 	case read.events > 0:
-		return read, r.checkZone(read)
+		return read, cmp.Or(r.checkZone(read), r.checkProxies(read))
 	case first != nil:
 		return nil, first
 	case read.lines == 0:
@@ -94,6 +94,16 @@ func (r *replayer) checkZone(read *logsRead) error {
 	zoned := slices.ContainsFunc(read.results, func(result accesslog.Result) bool { return result.Zoned })
 	if r.reader.Zone != nil && !zoned {
 		return usagef("leave it out", "--time-zone %s has no effect: every time of the log has its zone", r.reader.Zone)
+	}
+	return nil
+}
+
+// checkProxies refuses proxies that no line has come through.
+func (r *replayer) checkProxies(read *logsRead) error {
+	proxied := slices.ContainsFunc(read.results, func(result accesslog.Result) bool { return result.Proxied > 0 })
+	if r.reader.Client != nil && !proxied {
+		return usagef("leave it out, or name the addresses that the log has for its peers",
+			"--trusted-proxies has no effect: no line has such a peer with a client in X-Forwarded-For")
 	}
 	return nil
 }

@@ -18,30 +18,31 @@ import (
 // effects give each flag of replay a value that changes the result of replaying effectLog. The
 // remaining flags choose the limiters.
 var effects = map[string][]string{
-	"key":           {"--key", "request.user"},
-	"format":        {"--format", "common"},
-	"time-field":    {"--time-field", "later"},
-	"key-field":     {"--key-field", "user"},
-	"cost-field":    {"--cost-field", "size"},
-	"map":           {"--map", "request.user=key"},
-	"route":         {"--route", "/x"},
-	"time-zone":     {"--time-zone", "UTC"},
-	"time-format":   {"--time-format", "%Y-%m-%d %H:%M:%S %z"},
-	"policy":        {"--policy", "none"},
-	"as":            {"--as", "mine=gcra:1/1m"}, // the file has no custom limiter, so it is refused
-	"sweep":         {"--sweep", "limit=9,10"},
-	"observed":      {"--observed", "response.size == '2'"},
-	"decisions":     {"--decisions", "FILE"},
-	"html":          {"--html", "FILE"},
-	"require-pass":  {"--require-pass"},
-	"soak":          {"--soak", "168h"},
-	"divergence":    {"--divergence", "3%"},
-	"newly-denied":  {"--newly-denied", "3%"},
-	"newly-allowed": {"--newly-allowed", "3%"},
-	"extra-load":    {"--extra-load", "3%"},
-	"store":         {"--store", "nowhere"},
-	"redis":         {"--redis", "redis://127.0.0.1:1", "--store", "redis"},
-	"output":        {"--output", "text"},
+	"key":             {"--key", "request.user"},
+	"format":          {"--format", "common"},
+	"time-field":      {"--time-field", "later"},
+	"key-field":       {"--key-field", "user"},
+	"cost-field":      {"--cost-field", "size"},
+	"map":             {"--map", "request.user=key"},
+	"route":           {"--route", "/x"},
+	"time-zone":       {"--time-zone", "UTC"},
+	"trusted-proxies": {"--trusted-proxies", "10.0.0.0/8"}, // the log has no peers
+	"time-format":     {"--time-format", "%Y-%m-%d %H:%M:%S %z"},
+	"policy":          {"--policy", "none"},
+	"as":              {"--as", "mine=gcra:1/1m"}, // the file has no custom limiter, so it is refused
+	"sweep":           {"--sweep", "limit=9,10"},
+	"observed":        {"--observed", "response.size == '2'"},
+	"decisions":       {"--decisions", "FILE"},
+	"html":            {"--html", "FILE"},
+	"require-pass":    {"--require-pass"},
+	"soak":            {"--soak", "168h"},
+	"divergence":      {"--divergence", "3%"},
+	"newly-denied":    {"--newly-denied", "3%"},
+	"newly-allowed":   {"--newly-allowed", "3%"},
+	"extra-load":      {"--extra-load", "3%"},
+	"store":           {"--store", "nowhere"},
+	"redis":           {"--redis", "redis://127.0.0.1:1", "--store", "redis"},
+	"output":          {"--output", "text"},
 }
 
 // harmedKeys are the keys of effectLog that the candidate newly denies, and those that it newly allows: more than a report
@@ -116,7 +117,7 @@ func replayed(t *testing.T, args ...string) (report replay.Report) {
 // refusedValues are the flags whose value in effects is refused in one of the forms, which is an effect, too.
 var refusedValues = []string{
 	"key", "key-field", "cost-field", "decisions", // --config has keys and costs, and may have several policies
-	"format", "map", "route", "time-zone", "time-format", "policy", "as", "require-pass", "store", "redis",
+	"format", "map", "route", "trusted-proxies", "time-zone", "time-format", "policy", "as", "require-pass", "store", "redis",
 }
 
 // replayResult is one of the results of a replay that a flag may change: the output in one form, or the part of it that shown returns.

@@ -78,6 +78,13 @@ var logConflicts = []conflict{
 		"--map fills the request that expressions read: it has no effect without --config or --key", "",
 	},
 	{
+		func(c *cli.Context) bool {
+			mapsIP := slices.ContainsFunc(c.StringSlice("map"), func(m string) bool { return strings.HasPrefix(m, "request.ip=") })
+			return c.IsSet("trusted-proxies") && (mapsIP || c.IsSet("key-field"))
+		},
+		"--trusted-proxies finds the client, which --key-field and --map request.ip name", "give one of them",
+	},
+	{
 		func(c *cli.Context) bool { return c.IsSet("route") && !hasExpressions(c) },
 		"--route names the route that expressions read: it has no effect without --config or --key", "",
 	},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -182,12 +181,9 @@ func (o *serveOptions) parseRoutes(c *cli.Context) error {
 
 func (o *serveOptions) parseProxies(c *cli.Context) error {
 	for _, text := range c.StringSlice("proxy") {
-		prefix, err := netip.ParsePrefix(text)
-		if addr, notPrefix := netip.ParseAddr(text); notPrefix == nil {
-			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
+		prefix, err := parseProxy(text)
 		if err != nil {
-			return usagef("such as 10.0.0.0/8 or 10.1.2.3", "--proxy %s: no address and no prefix", text)
+			return usagef("such as 10.0.0.0/8 or 10.1.2.3", "--proxy %s: %v", text, err)
 		}
 		o.server.Proxies = append(o.server.Proxies, prefix)
 	}

@@ -92,6 +92,46 @@ func internal(a netip.Addr) bool {
 // carrier is the shared address space of RFC 6598, which balancers of clouds use, too.
 var carrier = netip.MustParsePrefix("100.64.0.0/10")
 
+// clients finds the client of each line, and notes for the result how it did.
+type clients struct {
+	of            func(peer, forwarded string) string
+	proxied, edge bool // of this line
+}
+
+func newClients(cfg Config) *clients {
+	if cfg.Client == nil {
+		return &clients{of: client}
+	}
+	return &clients{of: func(peer, forwarded string) string { return cfg.Client(withoutPort(peer), forwarded) }}
+}
+
+func (c *clients) find(peer, forwarded string) string {
+	c.proxied, c.edge = false, false
+	found := c.of(peer, forwarded)
+	if forwarded == "" || forwarded == "-" {
+		return found
+	}
+	peer = withoutPort(peer)
+	if c.proxied = found != peer; c.proxied {
+		return found
+	}
+	outside := lastOutside(forwarded)
+	a, ok := addressOf(peer)
+	c.edge = ok && !internal(a) && outside != "" && outside != peer
+	return found
+}
+
+// count adds the line to the result.
+func (c *clients) count(result *Result) {
+	if c.proxied {
+		result.Proxied++
+	}
+	if c.edge {
+		result.Edges++
+	}
+	c.proxied, c.edge = false, false
+}
+
 // client returns the address of a request's client. Where the peer is a proxy of the service's own network, the client is in
 // X-Forwarded-For: the last address there that is not of such a network, as nginx finds it with real_ip_recursive.
 // Anything before that one may be forged by the client.

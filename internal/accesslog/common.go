@@ -26,7 +26,7 @@ type commonLayout struct {
 
 // commonParser reads host ident user [time] "request" status. The text after the
 // status does not matter, so a cut line of a combined log may end within its agent.
-func commonParser(clock *clock, layout commonLayout, requests bool) parser {
+func commonParser(clock *clock, layout commonLayout, clients *clients, requests bool) parser {
 	l := &commonLine{}
 	return func(line []byte) (Event, error) {
 		var vhost []byte
@@ -39,7 +39,7 @@ func commonParser(clock *clock, layout commonLayout, requests bool) parser {
 			return event, err
 		}
 		if layout.forwarded && !requests {
-			event.Key = behindProxy(event.Key, rest)
+			event.Key = behindProxy(clients, event.Key, rest)
 		}
 		if requests {
 			l.read(line[:len(line)-len(rest)], rest)
@@ -47,8 +47,9 @@ func commonParser(clock *clock, layout commonLayout, requests bool) parser {
 			if layout.forwarded {
 				peer, _ := l.text("ip")
 				forwarded, _ := l.text("headers.x-forwarded-for")
-				l.set("ip", client(peer, forwarded))
-				event.Key = []byte(client(peer, forwarded))
+				found := clients.find(peer, forwarded)
+				l.set("ip", found)
+				event.Key = []byte(found)
 			}
 			event.source = l
 		}
@@ -63,9 +64,9 @@ func cutWord(line []byte) (word, rest []byte) {
 }
 
 // behindProxy returns the client of a line whose peer is a proxy.
-func behindProxy(peer, rest []byte) []byte {
+func behindProxy(clients *clients, peer, rest []byte) []byte {
 	if quoted := quotedTexts(rest); len(quoted) >= 3 {
-		return []byte(client(string(peer), quoted[2]))
+		return []byte(clients.find(string(peer), quoted[2]))
 	}
 	return peer
 }

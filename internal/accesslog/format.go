@@ -107,8 +107,12 @@ type Config struct {
 	TimeFormat TimeFormat
 	// Zone is of times without a zone; nil refuses them where the format does not say UTC.
 	Zone *time.Location
+	// Client, if set, finds the client by a line's peer and its X-Forwarded-For; nil takes the networks of one's own for proxies.
+	Client func(peer, forwarded string) string
 	// OnBadLine, if set, is called for every line that is skipped because it is no event.
 	OnBadLine func(BadLine)
+
+	clients *clients // of the log that is read
 }
 
 // Result counts the lines of a log. A blank line counts in Lines only.
@@ -117,6 +121,9 @@ type Result struct {
 	Lines, Events, Bad int64
 	// Zoned reports that a time had no zone, so that Config.Zone has decided its instant, or UTC where HAProxy's has none.
 	Zoned bool
+	// Proxied counts the lines whose client is of X-Forwarded-For, and Edges those whose peer is a public address that has another
+	// client in X-Forwarded-For: the edge of a CDN, unless the client has made it up.
+	Proxied, Edges int64
 	// Sum is a fingerprint of the first lines, at most a hundred, and 0 for a log without any.
 	Sum uint64
 }

@@ -196,7 +196,7 @@ func (m uses) of(name string) use {
 }
 
 // finish works out what other fields imply, when all fields are put.
-func (k *known) finish() {
+func (k *known) finish(clients *clients) {
 	if line := strings.Fields(k.fields[ofLine].value); len(line) >= 2 {
 		k.imply(ofMethod, line[0])
 		k.imply(ofTarget, line[1])
@@ -207,7 +207,7 @@ func (k *known) finish() {
 	k.imply(ofHost, host)
 	k.imply(ofQuery, query)
 	if k.fields[ofIP].value != "" {
-		k.fields[ofIP].value = client(k.fields[ofIP].value, k.headers["x-forwarded-for"].value)
+		k.fields[ofIP].value = clients.find(k.fields[ofIP].value, k.headers["x-forwarded-for"].value)
 	}
 	if h := k.headers["host"]; h.value != "" {
 		k.imply(ofHost, h.value)

@@ -30,13 +30,14 @@ type named struct {
 	asMapped  string // the field that --map takes for request.ip
 	clock     *clock
 	uses      uses
+	clients   *clients
 }
 
 func newNamed(cfg Config, clock *clock) *named {
 	return &named{
 		times: cfg.Fields.times(), wanted: cmp.Or(cfg.Fields.Time, "time"), key: cfg.Fields.key(), cost: cfg.Fields.cost(),
 		keyNamed: cfg.Fields.Key != "", timeNamed: cfg.Fields.Time != "",
-		requests: cfg.Requests, response: cfg.Response, asMapped: cfg.Map["ip"], clock: clock, uses: uses{},
+		requests: cfg.Requests, response: cfg.Response, asMapped: cfg.Map["ip"], clock: clock, uses: uses{}, clients: cfg.clients,
 	}
 }
 
@@ -59,7 +60,7 @@ func (n *named) event(r row) (Event, error) {
 	if n.requests || n.response {
 		k := &known{lookup: r, uses: n.uses}
 		r.put(k, "")
-		k.finish()
+		k.finish(n.clients)
 		event.source = k
 	}
 	if n.requests {
@@ -105,7 +106,7 @@ func (n *named) keyOf(r row) (string, error) {
 
 	k := known{lookup: r, uses: n.uses}
 	r.put(&k, "")
-	k.finish()
+	k.finish(n.clients)
 	if address := k.fields[ofIP].value; address != "" {
 		return address, nil
 	}

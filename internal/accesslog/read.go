@@ -130,6 +130,10 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 		}
 	}
 
+	// Whoever names proxies knows that the log has X-Forwarded-For, even where its first lines do not.
+	c.clients = newClients(c)
+	layout.common.forwarded = layout.common.forwarded || c.Client != nil
+
 	lines := lineReader{in: in, most: maxLine}
 	clock := newClock(c)
 	parse, err := c.parser(&lines, layout, clock)
@@ -142,7 +146,7 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 		return err
 	}
 
-	err = readLines(&lines, parse, c.OnBadLine, result, emit)
+	err = readLines(&lines, parse, c, result, emit)
 	result.Zoned = clock.zoned
 	return err
 }
@@ -150,7 +154,7 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 // firstOf is how many lines of a log make its fingerprint.
 const firstOf = 100
 
-func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Result, emit func(Event) error) error {
+func readLines(lines *lineReader, parse parser, c Config, result *Result, emit func(Event) error) error {
 	for {
 		line, err := lines.next()
 		result.Lines = lines.count
@@ -170,6 +174,7 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 		event, err := parse(line)
 		if err == nil {
 			result.Events++
+			c.clients.count(result)
 			if err := emit(event); err != nil {
 				return err
 			}
@@ -180,12 +185,12 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 		}
 
 		result.Bad++
-		if onBad != nil {
+		if c.OnBadLine != nil {
 			// The parser blames the place of the cut; the cut itself is the cause.
 			if lines.cut {
 				err = lines.tooLong()
 			}
-			onBad(BadLine{lines.count, printable(line, maxText), err})
+			c.OnBadLine(BadLine{lines.count, printable(line, maxText), err})
 		}
 	}
 }
@@ -217,7 +222,7 @@ func (c Config) parser(lines *lineReader, l layout, clock *clock) (parse parser,
 	case HAProxy:
 		parse = haproxyParser(clock, c.Requests || c.Response)
 	default:
-		parse = commonParser(clock, l.common, c.Requests || c.Response)
+		parse = commonParser(clock, l.common, c.clients, c.Requests || c.Response)
 	}
 
 	if l.prefix != nil {
