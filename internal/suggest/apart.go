@@ -15,7 +15,7 @@ const (
 	// mostApart is the share of the clients that may be set apart. More of them are how the service is used.
 	mostApart = 0.1
 	// byChance is the probability of a gap that is still taken for the tail's.
-	byChance = 0.001
+	byChance = 0.01
 )
 
 // setApart marks the clients that are far above all others in one of the windows. Counts are by window and client.
