@@ -337,7 +337,7 @@ func (m *fleetModel) look() {
 			m.t.Errorf("I1: %s went from %s to %s", n.Fleet.ID, n.applied, now)
 		}
 		n.applied = now
-		if now.Stage == stages.Canary && time.Since(n.heardAt) > 15*time.Second {
+		if now.Stage == stages.Canary && time.Since(n.heardAt) > stages.LeaveCanaryAfter {
 			m.mustEnforce(n, "I7: cut off in a canary")
 		}
 	}
