@@ -94,9 +94,8 @@ var (
 		"take sliding_window_counter or a shorter window")
 )
 
-// All are the algorithms. Their order is also the order of the help and of the documents, which
-// tests hold. CONTRIBUTING.md says what else a new one needs; tests name each place
-// that was forgotten.
+// All are the algorithms. Their order is also the order of the help and of the documents.
+// CONTRIBUTING.md says what else a new one needs.
 var All = []Algorithm{
 	FixedWindow{}, FixedWindowAnchored{}, SlidingWindowLog{}, SlidingWindowCounter{},
 	TokenBucket{}, GCRA{}, LeakyBucket{},

@@ -19,6 +19,7 @@ type collector struct {
 	durations   *prometheus.HistogramVec
 	reloads     *reloads // nil where there is no file
 	policies    []described[reading]
+	compared    []described[reading] // of policies with a candidate
 	services    []described[*collector]
 	differences [2]difference
 }
@@ -55,6 +56,7 @@ func newCollector(i *instance, r *reloads) *collector {
 	return &collector{
 		engine: i.engine, fleet: i.fleet, durations: i.durations, reloads: r,
 		policies:    describe(name, policyMetrics, "policy"),
+		compared:    describe(name, comparedMetrics, "policy"),
 		services:    describe(name, serviceMetrics),
 		differences: differences(name),
 	}
@@ -77,6 +79,9 @@ func (c *collector) describe(out chan<- *prometheus.Desc) {
 		out <- f.desc
 	}
 	for _, f := range c.policies {
+		out <- f.desc
+	}
+	for _, f := range c.compared {
 		out <- f.desc
 	}
 	for _, h := range c.differences {
@@ -106,14 +111,18 @@ func (c *collector) collectPolicy(p *engine.Policy, out chan<- prometheus.Metric
 		return // a reload has just dropped it
 	}
 	r := reading{Policy: p, fleet: tracked, totals: p.Recorder.Totals(), applied: *p.Stage.State(), assessment: tracked.Latest()}
-	for _, f := range c.policies {
-		f.values(r, func(v float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)
-		})
+	send := func(families []described[reading]) {
+		for _, f := range families {
+			f.values(r, func(v float64, labels ...string) {
+				out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)
+			})
+		}
 	}
+	send(c.policies)
 	if !p.HasCandidate() {
 		return
 	}
+	send(c.compared)
 
 	// The recorder counts each bucket by itself, and Prometheus wants sums of all buckets
 	// up to a bound.

@@ -5,28 +5,19 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-// ofCompared leaves out policies without a candidate.
-func ofCompared(values func(reading, sender)) func(reading, sender) {
+// assessed leaves out values that are old. An instance that is cut off from the store does
+// not know the fleet's verdict any more.
+func assessed(values func(*stages.Assessment, sender)) func(reading, sender) {
 	return func(r reading, send sender) {
-		if r.HasCandidate() {
-			values(r, send)
+		if r.assessment != nil {
+			values(r.assessment, send)
 		}
 	}
 }
 
-// assessed leaves out values that are old. An instance that is cut off from the store does
-// not know the fleet's verdict any more.
-func assessed(values func(*stages.Assessment, sender)) func(reading, sender) {
-	return ofCompared(func(r reading, send sender) {
-		if r.assessment != nil {
-			values(r.assessment, send)
-		}
-	})
-}
-
 // byRatio sends a number of each ratio that is judged.
 func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
-	return ofCompared(func(r reading, send sender) {
+	return func(r reading, send sender) {
 		if r.assessment == nil {
 			return
 		}
@@ -35,7 +26,7 @@ func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 				send(value(r.assessment.Gate.Ratio(ratio)), ratio.String())
 			}
 		}
-	})
+	}
 }
 
 func boolean(b bool) float64 {

@@ -24,32 +24,42 @@ var update = flag.Bool("update", false, "write the table of docs/metrics.md")
 
 const metricsFile = "../docs/metrics.md"
 
-// metricsTable is the part of docs/metrics.md that the code writes. The text above it is
+// metricsTable is the part of docs/metrics.md that the code writes: a table for each list of metrics. The text above is
 // written by hand.
 func metricsTable() string {
 	var b strings.Builder
-	b.WriteString("| metric | labels | type | |\n|---|---|---|---|\n")
+	table := func(title string) {
+		fmt.Fprintf(&b, "\n## %s\n\n| metric | labels | type | |\n|---|---|---|---|\n", title)
+	}
 	row := func(name, kind, help string, labels ...string) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, strings.Join(labels, ", "), kind, help)
 	}
 
 	kinds := map[prometheus.ValueType]string{counter: "counter", gauge: "gauge"}
-	for _, f := range policyMetrics {
-		row(f.name, kinds[f.kind], f.help, append([]string{"policy"}, f.labels...)...)
+	rows := func(families []family[reading]) {
+		for _, f := range families {
+			row(f.name, kinds[f.kind], f.help, append([]string{"policy"}, f.labels...)...)
+		}
 	}
 
+	table("Of each policy")
+	rows(policyMetrics)
+	row("evaluation_duration_seconds", "histogram, classic and native", durationHelp, "policy", "side")
+
+	table("Of each policy with a candidate")
+	rows(comparedMetrics)
 	for _, d := range differences("") {
 		row(d.name, "histogram", d.help, "policy")
 	}
 
-	row("evaluation_duration_seconds", "histogram, classic and native", durationHelp, "policy", "side")
+	table("Of the service")
 	for _, f := range serviceMetrics {
 		row(f.name, kinds[f.kind], f.help, f.labels...)
 	}
 	return b.String()
 }
 
-// metricsText is docs/metrics.md, divided where the table begins.
+// metricsText is docs/metrics.md, divided where the tables begin.
 func metricsText(t *testing.T) (prose, table string) {
 	t.Helper()
 	document, err := os.ReadFile(metricsFile)
@@ -57,11 +67,11 @@ func metricsText(t *testing.T) (prose, table string) {
 		t.Fatal(err)
 	}
 
-	prose, table, found := strings.Cut(string(document), "\n| ")
+	prose, table, found := strings.Cut(string(document), "\n## ")
 	if !found {
 		t.Fatalf("%s has no table", metricsFile)
 	}
-	return prose + "\n", "| " + table
+	return prose, "\n## " + table
 }
 
 // harnessOfFile is a harness in memory, of a policy file.
@@ -107,43 +117,6 @@ func TestMetricsDocument(t *testing.T) {
 	}
 }
 
-// The text above the table names the metrics of a policy without a candidate, so it must
-// name all of them and no other.
-func TestMetricsDocumentNamesThoseOfPlainPolicies(t *testing.T) {
-	const text = "version: 1\nname: test\npolicies:\n" +
-		"  - { name: plain, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1h } }\n"
-	var exported []string
-	for _, f := range gathered(t, harnessOfFile(t, text)) {
-		for _, label := range f.GetMetric()[0].GetLabel() {
-			if label.GetName() == "policy" {
-				exported = append(exported, strings.TrimPrefix(f.GetName(), "shadowlimit_"))
-			}
-		}
-	}
-
-	prose, _ := metricsText(t)
-	_, sentence, _ := strings.Cut(prose, "A policy without a candidate has only ")
-	sentence, _, _ = strings.Cut(sentence, ".")
-	var named []string
-	for i, part := range strings.Split(sentence, "`") {
-		if i%2 == 1 && part != "evaluation_duration_seconds" { // there for sides in Redis, which this policy has not
-			named = append(named, part)
-		}
-	}
-	const where = "in the sentence \"A policy without a candidate has only ...\", above the table"
-	for _, name := range exported {
-		if !slices.Contains(named, name) {
-			t.Errorf("a policy without a candidate has %s: name it in %s, %s; "+
-				"if it needs a candidate, its row in policyMetrics must send nothing without one", name, metricsFile, where)
-		}
-	}
-	for _, name := range named {
-		if !slices.Contains(exported, name) {
-			t.Errorf("a policy without a candidate has no %s: remove it from %s, %s", name, metricsFile, where)
-		}
-	}
-}
-
 // notWithoutFaults are counters of policies that the requests of the test below do not raise, each with the reason.
 var notWithoutFaults = map[string]string{
 	"shadowlimit_fallback_decisions_total": "a policy in memory has no store that fails",
@@ -173,7 +146,7 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 		}
 		if sum == 0 {
 			t.Errorf("%s does not count the requests of a policy without a candidate: count it in Recorder.Observe above the return "+
-				"for such policies; or wrap its row in policyMetrics in compared, if it needs a candidate; or give the reason in "+
+				"for such policies; or put its row into comparedMetrics, if it needs a candidate; or give the reason in "+
 				"notWithoutFaults, if it counts what is rare", f.GetName())
 		}
 	}
@@ -194,8 +167,8 @@ func checkTotalsAreShown(t *testing.T, h *Harness) {
 		number := reflect.ValueOf(raised).FieldByIndex(field.Index)
 		reflect.ValueOf(&totals).Elem().FieldByIndex(field.Index).Set(number)
 		if !number.IsZero() && exportedOf(h.collector, p, totals) == without {
-			t.Errorf("Totals.%s counts requests of a policy without a candidate, and no series of it shows the number: do not wrap "+
-				"its row of policyMetrics in compared", field.Name)
+			t.Errorf("Totals.%s counts requests of a policy without a candidate, and no series of it shows the number: put "+
+				"its row into policyMetrics", field.Name)
 		}
 	}
 }
@@ -226,7 +199,11 @@ func TestEveryTotalIsExported(t *testing.T) {
 func exportedOf(c *collector, p *engine.Policy, totals evidence.Totals) string {
 	var b strings.Builder
 	r := reading{Policy: p, fleet: c.fleet.Policy(p.Spec.Policy), totals: totals, applied: *p.Stage.State(), assessment: c.fleet.Policy(p.Spec.Policy).Latest()}
-	for _, f := range policyMetrics {
+	families := policyMetrics
+	if p.HasCandidate() {
+		families = slices.Concat(policyMetrics, comparedMetrics)
+	}
+	for _, f := range families {
 		f.values(r, func(v float64, labels ...string) { fmt.Fprintln(&b, f.name, labels, v) })
 	}
 	for n, h := range c.differences {

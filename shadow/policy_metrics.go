@@ -14,9 +14,7 @@ import (
 
 const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 
-// policyMetrics are those of each policy. Metrics that are compared or assessed are absent
-// for a policy without a candidate. Assessed metrics are the fleet's, as every instance
-// sees it.
+// policyMetrics are those of each policy.
 var policyMetrics = []family[reading]{
 	{
 		"decisions_total", "Checks judged, by side, by that side's decision: allow, deny or error, and by whether the side was " +
@@ -64,47 +62,6 @@ var policyMetrics = []family[reading]{
 		},
 	},
 	{
-		"async_queue_length", "Checks that wait for the side that is asked after the answer to the request.",
-		gauge, nil, ofCompared(func(r reading, send sender) {
-			send(float64(r.Waiting()))
-		}),
-	},
-	{
-		"comparisons_total",
-		"Evaluations, by outcome: checks of a policy with a candidate, but for peeks and completed migrations; " +
-			"inconclusive and authoritative_error are not compared. The fingerprint is the one that this instance compares now.",
-		counter, []string{"outcome", "fingerprint"}, ofCompared(func(r reading, send sender) {
-			for outcome, n := range r.totals.Outcomes {
-				send(float64(n), evidence.Outcome(outcome).String(), r.Spec.Fingerprint)
-			}
-		}),
-	},
-	{
-		"divergence_causes_total", "Differences by direction and probable cause.",
-		counter, []string{"direction", "cause"}, ofCompared(func(r reading, send sender) {
-			for _, cause := range evidence.AllCauses {
-				send(float64(r.totals.Denied[cause]), "newly_denied", cause.String())
-				send(float64(r.totals.Allowed[cause]), "newly_allowed", cause.String())
-			}
-		}),
-	},
-	{
-		"skipped_comparisons_total", "Inconclusive comparisons, by reason.",
-		counter, []string{"reason", "fingerprint"}, ofCompared(func(r reading, send sender) {
-			for reason, n := range r.totals.Skipped {
-				send(float64(n), algorithms.SkipReason(reason).String(), r.Spec.Fingerprint)
-			}
-		}),
-	},
-	{
-		"transitions_total", "How often this instance has begun to apply a stage.",
-		counter, []string{"stage"}, ofCompared(func(r reading, send sender) {
-			for i, stage := range stages.Stages {
-				send(float64(r.Stage.Begun(i)), string(stage))
-			}
-		}),
-	},
-	{
 		"policy_label", "1 for each label of the policy: the name and the text that the policy file gives it.",
 		gauge, []string{"label", "text"}, func(r reading, send sender) {
 			for name, text := range r.Spec.Labels {
@@ -112,25 +69,71 @@ var policyMetrics = []family[reading]{
 			}
 		},
 	},
+}
+
+// comparedMetrics are those of each policy with a candidate, besides. Assessed metrics are the fleet's, as every instance
+// sees it.
+var comparedMetrics = []family[reading]{
+	{
+		"async_queue_length", "Checks that wait for the side that is asked after the answer to the request.",
+		gauge, nil, func(r reading, send sender) {
+			send(float64(r.Waiting()))
+		},
+	},
+	{
+		"comparisons_total",
+		"Evaluations, by outcome: checks of a policy with a candidate, but for peeks and completed migrations; " +
+			"inconclusive and authoritative_error are not compared. The fingerprint is the one that this instance compares now.",
+		counter, []string{"outcome", "fingerprint"}, func(r reading, send sender) {
+			for outcome, n := range r.totals.Outcomes {
+				send(float64(n), evidence.Outcome(outcome).String(), r.Spec.Fingerprint)
+			}
+		},
+	},
+	{
+		"divergence_causes_total", "Differences by direction and probable cause.",
+		counter, []string{"direction", "cause"}, func(r reading, send sender) {
+			for _, cause := range evidence.AllCauses {
+				send(float64(r.totals.Denied[cause]), "newly_denied", cause.String())
+				send(float64(r.totals.Allowed[cause]), "newly_allowed", cause.String())
+			}
+		},
+	},
+	{
+		"skipped_comparisons_total", "Inconclusive comparisons, by reason.",
+		counter, []string{"reason", "fingerprint"}, func(r reading, send sender) {
+			for reason, n := range r.totals.Skipped {
+				send(float64(n), algorithms.SkipReason(reason).String(), r.Spec.Fingerprint)
+			}
+		},
+	},
+	{
+		"transitions_total", "How often this instance has begun to apply a stage.",
+		counter, []string{"stage"}, func(r reading, send sender) {
+			for i, stage := range stages.Stages {
+				send(float64(r.Stage.Begun(i)), string(stage))
+			}
+		},
+	},
 	{
 		"stage", "1 for the stage that this instance applies, 0 for the others.",
-		gauge, []string{"stage"}, ofCompared(func(r reading, send sender) {
+		gauge, []string{"stage"}, func(r reading, send sender) {
 			for _, stage := range stages.Stages {
 				send(boolean(r.applied.Stage == stage), string(stage))
 			}
-		}),
+		},
 	},
 	{
 		"stage_undone", "1 while the policy is in shadow, and the policy file before it had a canary or a promotion, to which it would return.",
-		gauge, nil, ofCompared(func(r reading, send sender) { send(boolean(r.applied.Undone() != nil)) }),
+		gauge, nil, func(r reading, send sender) { send(boolean(r.applied.Undone() != nil)) },
 	},
 	{
 		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first.",
-		gauge, nil, ofCompared(func(r reading, send sender) { send(r.applied.Share() / 100) }),
+		gauge, nil, func(r reading, send sender) { send(r.applied.Share() / 100) },
 	},
 	{
 		"hold", "1 while automation is stopped for the policy.",
-		gauge, nil, ofCompared(func(r reading, send sender) { send(boolean(r.applied.Hold)) }),
+		gauge, nil, func(r reading, send sender) { send(boolean(r.applied.Hold)) },
 	},
 	{
 		"gate_score", "Evidence that a ratio stays below its threshold; steps need 400, 10,000 or 1,000,000.",
@@ -142,13 +145,13 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"gate_threshold", "The value that a ratio has to stay below; absent for one that is not judged.",
-		gauge, []string{"ratio"}, ofCompared(func(r reading, send sender) {
+		gauge, []string{"ratio"}, func(r reading, send sender) {
 			for _, ratio := range r.Spec.Ratios() {
 				if p0 := r.Spec.Config.Threshold(ratio); p0 > 0 {
 					send(p0, ratio.String())
 				}
 			}
-		}),
+		},
 	},
 	{
 		"gate_ratio", "A ratio over all the evidence; absent while its denominator is 0.",
@@ -187,7 +190,7 @@ var policyMetrics = []family[reading]{
 	{
 		"other_fingerprint", "1 while the fleet compares something else than this instance, which then enforces the authoritative, " +
 			"or the candidate that it has completed.",
-		gauge, nil, ofCompared(func(r reading, send sender) { send(boolean(r.fleet.Differs())) }),
+		gauge, nil, func(r reading, send sender) { send(boolean(r.fleet.Differs())) },
 	},
 	{
 		"harm_score", "Score of clients that an enforced candidate newly denies; an automatic policy is rolled back at 12.",
@@ -207,7 +210,7 @@ var policyMetrics = []family[reading]{
 	{
 		"assessment_age_seconds", "Time since the last evaluation that this instance has heard of; before the first one, " +
 			"since its start. It grows where the store cannot be reached.",
-		gauge, nil, ofCompared(func(r reading, send sender) { send(r.fleet.AssessmentAge().Seconds()) }),
+		gauge, nil, func(r reading, send sender) { send(r.fleet.AssessmentAge().Seconds()) },
 	},
 	{
 		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",
