@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -81,6 +82,9 @@ func writeExplanation(out io.Writer, e *explanation) error {
 		}
 		if check.Canary != nil {
 			fmt.Fprintf(table, "  canary\t%s\n", check.Canary)
+		}
+		if labels := status.LabelText(check.Labels); labels != "" {
+			fmt.Fprintf(table, "  labels\t%s\n", humanize.Visible(labels))
 		}
 		if err := table.Flush(); err != nil {
 			return err

@@ -239,10 +239,13 @@ func labelsOf(s *stages.Spec) map[string]string {
 }
 
 // LabelText lists the labels by name: "owner=ann, team=payments"; "" without any.
-func (p *Policy) LabelText() string {
+func (p *Policy) LabelText() string { return LabelText(p.Labels) }
+
+// LabelText lists labels by name, as Policy.LabelText.
+func LabelText(labels map[string]string) string {
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
-		list = append(list, name+"="+humanize.Printable(p.Labels[name]))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, name+"="+humanize.Printable(labels[name]))
 	}
 	return strings.Join(list, ", ")
 }
