@@ -18,7 +18,7 @@ type badFile struct {
 
 // One file for each way to be wrong, with the place of the problem.
 func TestBadFiles(t *testing.T) {
-	for _, table := range [][]badFile{badStructure, badYAML, badNames, badExpressions, badSides, badPromotion, badFirst, badClients} {
+	for _, table := range [][]badFile{badStructure, badYAML, badNames, badExpressions, badSides, badPromotion, badFirst, badClients, badSettle} {
 		for _, tt := range table {
 			_, err := policies.Load("p.yaml", []byte(tt.text))
 			var problems *policies.Problems

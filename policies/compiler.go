@@ -283,7 +283,7 @@ func (c *compiler) refuseUpperCase(n *yaml.Node, what string, a *cel.Ast) (found
 }
 
 // headerOf returns the name's literal in request.headers[NAME], request.headers[?NAME]
-// and NAME in request.headers; nil for another expression.
+// and NAME in request.headers, and likewise of the response; nil for another expression.
 func headerOf(e ast.Expr) ast.Expr {
 	if e.Kind() != ast.CallKind {
 		return nil
@@ -300,7 +300,7 @@ func headerOf(e ast.Expr) ast.Expr {
 	}
 
 	// A name that is computed is known with the request only.
-	if of.Kind() != ast.IdentKind || of.AsIdent() != "request.headers" || !isText(name) {
+	if of.Kind() != ast.IdentKind || of.AsIdent() != "request.headers" && of.AsIdent() != "response.headers" || !isText(name) {
 		return nil
 	}
 	return name

@@ -76,7 +76,7 @@ var textSizes = map[string]uint64{
 }
 
 // textMaps are the fields that are maps of texts.
-var textMaps = []string{"request.headers", "request.query", "request.descriptors"}
+var textMaps = []string{"request.headers", "request.query", "request.descriptors", "response.headers"}
 
 // EstimateSize implements checker.CostEstimator. Nil means that the size is not known:
 // CEL then takes its own, or the largest number.

@@ -50,6 +50,8 @@ type evaluation struct {
 	query   *query            // nil: not asked for yet
 	strict  bool              // the policy under way denies where it cannot read
 	headers map[string]string // all of them by lower-case names; nil: not asked for yet
+
+	response *Response // of a settlement; else nil
 }
 
 // evaluation returns the working memory, ready for the expressions of a scope. It
@@ -111,6 +113,13 @@ func (w *evaluation) ResolveName(name string) (any, bool) {
 		return types.Int(r.Size), true
 	case "request.time":
 		return types.Timestamp{Time: r.Time}, true
+	}
+
+	// Only a settlement is compiled with these names.
+	if w.response != nil {
+		if value, ok := w.response.resolve(name); ok {
+			return value, true
+		}
 	}
 
 	// Tables of the file are constants of the program, so the rest are variables.
@@ -279,13 +288,19 @@ func (m headers) lower() map[string]string {
 		return w.headers
 	}
 
-	w.headers = make(map[string]string, len(w.request.Headers))
-	for name, values := range w.request.Headers {
+	w.headers = lowerHeaders(w.request.Headers)
+	return w.headers
+}
+
+// lowerHeaders returns headers as expressions see them.
+func lowerHeaders(h http.Header) map[string]string {
+	lower := make(map[string]string, len(h))
+	for name, values := range h {
 		if len(values) > 0 {
-			w.headers[strings.ToLower(name)] = headerValue(name, values)
+			lower[strings.ToLower(name)] = headerValue(name, values)
 		}
 	}
-	return w.headers
+	return lower
 }
 
 // hostName returns the name of a Host field as expressions see it: in lower case, without the

@@ -34,6 +34,8 @@ type ExplainedCheck struct {
 	Protected bool `json:"protected"`
 	// Together are the other policies that are charged together with this one: all are charged, or none.
 	Together []string `json:"together,omitempty"`
+	// Settle is the expression of the final cost, which is known after the answer; "" where Cost is final.
+	Settle string `json:"settle,omitempty"`
 	// Labels are those of the policy; nil without any.
 	Labels map[string]string `json:"labels,omitempty"`
 	// OnStoreFailure is what decides the request while the store of the enforced side does not answer.
@@ -117,6 +119,9 @@ func (p *Policy) explain(c *algorithms.Check, r *Request) ExplainedCheck {
 	w := p.evaluation(context.Background(), r)
 
 	e := ExplainedCheck{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), Labels: p.Labels, OnStoreFailure: p.OnStoreFailure}
+	if p.settle != nil {
+		e.Settle = strings.TrimSpace(p.settle.source)
+	}
 	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)

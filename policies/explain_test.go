@@ -34,7 +34,7 @@ policies:
   - name: memory
     key: request.user
     authoritative: { limiter: mine, limit: 2, window: 1m, per_process: true }
-  - { name: one, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1m } }
+  - { name: one, key: request.user, settle: response.status, authoritative: { algorithm: gcra, limit: 2, window: 1m } }
   - { name: two, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1m } }
 together: [[one, two]]
 `)

@@ -42,6 +42,8 @@ type Set struct {
 	// Adapts reports whether a limit follows how the service does; see Side.Adaptive.
 	// AdaptsByErrors reports whether one follows the service's errors, so that responses have to be looked at.
 	Adapts, AdaptsByErrors bool
+	// Settles reports whether a policy settles, so that responses have to be looked at.
+	Settles bool
 
 	reading    *Reading
 	selections selections
@@ -122,6 +124,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	l.set.text.fields = fieldsOf(root)
 	l.set.Adapts = l.set.adapts(adaptive.LatencyP99, adaptive.ErrorRate, adaptive.Saturation)
 	l.set.AdaptsByErrors = l.set.adapts(adaptive.ErrorRate)
+	l.set.Settles = slices.ContainsFunc(l.set.Policies, (*Policy).Settles)
 	l.set.ReadsRoutes = l.set.reads("request.route")
 	l.set.reading = readingOf(l.set)
 	l.set.selections = selectionsOf(l.set.Policies)

@@ -40,10 +40,11 @@ type Policy struct {
 	// Promotion is the policy's section over the file's.
 	Promotion Promotion
 
-	when  *expression // nil: always
-	key   key
-	cost  number
-	scope *scope // of the whole file
+	when   *expression // nil: always
+	key    key
+	cost   number
+	settle *expression // the final cost, after the answer; nil: the cost is final
+	scope  *scope      // of the whole file
 
 	together int // the number of its list, 0 for none
 }
@@ -63,6 +64,8 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		"when": {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
 		"key":  {read: c.key(&p.key), required: true},
 		"cost": {read: c.cost(&p.cost)},
+		// What it has cost, once the answer is known.
+		"settle": {read: func(n *yaml.Node) { p.settle = c.settle(n) }},
 
 		// What is shown beside it.
 		"labels": {read: c.labels(&p.Labels)},
@@ -82,6 +85,7 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		c.fail(at.orNone("authoritative"), "authoritative: none limits nothing by itself: write the first limit as the candidate, such as %s", sideHint)
 	}
 	c.checkIDs(at.orNone("candidate"), p)
+	c.checkSettle(at["settle"], p)
 	return p
 }
 
@@ -184,7 +188,7 @@ func (p *Policy) costOf(w *evaluation) (int64, error) {
 	return cost, err
 }
 
-// expressions returns all that a check evaluates.
+// expressions returns all that a check evaluates, and its settlement.
 func (p *Policy) expressions() []*expression {
 	var list []*expression
 	add := func(x *expression) {
@@ -197,6 +201,7 @@ func (p *Policy) expressions() []*expression {
 		add(x)
 	}
 	add(p.cost.expression)
+	add(p.settle)
 
 	add(p.when)
 	for _, side := range p.Sides {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -268,6 +269,7 @@ func (s *suite) policyNamed(name string) *Policy {
 // must have the wanted answers, so the request at which an answer changes is another step.
 type step struct {
 	node, request *yaml.Node
+	response      *Response     // to each request that is allowed; nil: none, and costs stay as they are charged
 	at            time.Duration // since suiteStart
 	repeat        int64
 	want          [2]string // by role: allow, deny, or "" for either
@@ -306,6 +308,7 @@ func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool)
 	s.mapping(n, "a step", map[string]field{
 		"at":            {read: s.offset("at", &st.at)},
 		"request":       {read: keep(&st.request), required: true},
+		"response":      {read: func(n *yaml.Node) { st.response = s.response(n) }},
 		"repeat":        {read: s.count("repeat", &st.repeat, 1)},
 		"authoritative": {read: s.choice("authoritative", authoritative, "allow", "deny")},
 		"candidate":     {read: s.choice("candidate", candidate, "allow", "deny")},
@@ -338,7 +341,7 @@ func (s *suite) offset(what string, into *time.Duration) func(*yaml.Node) {
 
 // ask sends a step's requests, and compares every answer. It ends at the first
 // difference: the following requests would mostly repeat it.
-func (s *suite) ask(name string, st step, pair algorithms.Pair) {
+func (s *suite) ask(name string, st step, pair algorithms.Settler) {
 	r := s.request(st.request)
 	if r == nil {
 		return
@@ -355,6 +358,9 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 		}
 		for c := range checks {
 			checks[c].At = r.Time
+			if st.response != nil {
+				checks[c].Receipt = new(algorithms.Receipt)
+			}
 		}
 
 		// An error of the pair is one of the whole step; a side's own is in its observation.
@@ -375,7 +381,60 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 				return
 			}
 		}
+
+		// The authoritative is the one to obey, and a request that it denies has no response of the service.
+		if got, _ := s.answerOf(checks, observed, algorithms.Authoritative); st.response != nil && got == "allow" {
+			if err := s.settle(r, st.response, checks, pair); err != nil {
+				s.fail(st.node, "%s: %s", name, withoutPackage(err))
+				return
+			}
+		}
 	}
+}
+
+// settle changes what a request was charged to its final cost.
+func (s *suite) settle(r *Request, a *Response, checks []algorithms.Check, pair algorithms.Settler) error {
+	var settlements []algorithms.Settlement
+	for i := range checks {
+		if p := s.policyNamed(checks[i].Policy); p.Settles() {
+			cost, err := p.FinalCost(context.Background(), r, a)
+			if err != nil {
+				return err
+			}
+			settlements = append(settlements, algorithms.Settlement{Receipt: checks[i].Receipt, Cost: cost, At: r.Time})
+		}
+	}
+	return pair.Settle(context.Background(), settlements, make([][2]algorithms.Settled, len(settlements)))
+}
+
+// response reads what a step answers to its requests, which settle sees.
+func (s *suite) response(n *yaml.Node) *Response {
+	a := &Response{Status: http.StatusOK, Headers: http.Header{}}
+	var status int64
+	headers := map[string]string{}
+	s.mapping(n, "a response", map[string]field{
+		"status": {read: s.count("status", &status, 100)},
+		"headers": {read: func(n *yaml.Node) {
+			if n.Decode(&headers) != nil {
+				s.fail(n, "headers: want texts by name, such as { x-tokens: \"12\" }")
+			}
+		}},
+		"size": {read: s.count("size", &a.Size, 0)},
+		"seconds": {read: func(n *yaml.Node) {
+			var seconds float64
+			if n.Decode(&seconds) != nil || !(seconds >= 0 && seconds <= 1e6) {
+				s.fail(n, "seconds: want a number from 0 on, such as 1.5")
+			}
+			a.Duration = time.Duration(seconds * float64(time.Second))
+		}},
+	})
+	if status > 0 {
+		a.Status = int(status)
+	}
+	for name, value := range headers {
+		a.Headers.Set(name, value)
+	}
+	return a
 }
 
 // answerOf returns the answer of one side's limiters to a request together, and which of several policies denies. Where a

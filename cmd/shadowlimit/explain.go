@@ -72,8 +72,8 @@ func explainAction(c *cli.Context, out io.Writer) error {
 func writeExplanation(out io.Writer, e *explanation) error {
 	for i := range e.Checks {
 		check := &e.Checks[i]
-		fmt.Fprintf(out, "%s charges %s of key %s%s%s; on_store_failure: %s\n", humanize.Visible(check.Policy),
-			humanize.Counted(check.Cost, "unit"), humanize.Printable(check.Key), protectedText(check), togetherText(check), humanize.Visible(check.OnStoreFailure))
+		fmt.Fprintf(out, "%s charges %s of key %s%s%s%s; on_store_failure: %s\n", humanize.Visible(check.Policy),
+			humanize.Counted(check.Cost, "unit"), humanize.Printable(check.Key), protectedText(check), togetherText(check), settleText(check), humanize.Visible(check.OnStoreFailure))
 
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		writeSide(table, "authoritative", &check.Authoritative)
@@ -111,6 +111,14 @@ func togetherText(c *explainedCheck) string {
 		return ""
 	}
 	return ", together with " + humanize.Visible(strings.Join(c.Together, ", ")) + " or not at all"
+}
+
+// settleText says what the request costs in the end.
+func settleText(c *explainedCheck) string {
+	if c.Settle == "" {
+		return ""
+	}
+	return ", and settles after the answer to " + humanize.Visible(c.Settle)
 }
 
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
