@@ -43,30 +43,45 @@ var complaints = [...]complaint{
 // rollback after illMinutes.
 func (w *window) health() Alarm {
 	for _, c := range complaints {
-		if reason := w.lasts(c, illMinutes, aMinute); reason != "" {
-			return Alarm{Level: RollBack, Reason: reason, Health: true}
+		if w.ill(c) {
+			return Alarm{Level: RollBack, Reason: w.reason(c, illMinutes*aMinute), Health: true}
 		}
-		if reason := w.lasts(c, holdTicks, 1); reason != "" {
-			return Alarm{Level: Hold, Reason: reason, Health: true}
+		if w.lasts(c, holdTicks, 1) {
+			return Alarm{Level: Hold, Reason: w.reason(c, holdTicks), Health: true}
 		}
 	}
 	return Alarm{}
 }
 
-// lasts words a complaint that is in each of the last n spans, each of some complete ticks; "" if
-// it is not.
-func (w *window) lasts(c complaint, n, ticks int64) string {
+// ill reports whether a complaint is in each of illMinutes, from their first half minute to their last. What only touches three
+// minutes may be an outage of little more than one, which is long over.
+func (w *window) ill(c complaint) bool {
+	before := window{ticks: w.ticks, now: w.now - illMinutes*aMinute + holdTicks}
+	first, last := before.sum(holdTicks), w.sum(holdTicks)
+	return unwell(c, &first, 1) && unwell(c, &last, 1) && w.lasts(c, illMinutes, aMinute)
+}
+
+// lasts reports whether a complaint is in each of the last n spans, each of some complete ticks.
+func (w *window) lasts(c complaint, n, ticks int64) bool {
 	for i := range n {
 		span := window{ticks: w.ticks, now: w.now - i*ticks}
 		sum := span.sum(ticks)
-		if bad := c.of(&sum); bad < c.least || float64(bad) <= unwellShare*float64(sum.Tally.Evaluations()) {
-			return ""
+		if !unwell(c, &sum, c.least) {
+			return false
 		}
 	}
+	return true
+}
 
-	sum := w.sum(n * ticks)
-	return fmt.Sprintf(c.words, n*ticks*evidence.TickSeconds,
-		humanize.Grouped(c.of(&sum)), humanize.Counted(sum.Tally.Evaluations(), "request"))
+func unwell(c complaint, sum *evidence.Tick, least int64) bool {
+	bad := c.of(sum)
+	return bad >= least && float64(bad) > unwellShare*float64(sum.Tally.Evaluations())
+}
+
+// reason words a complaint of the last ticks.
+func (w *window) reason(c complaint, ticks int64) string {
+	sum := w.sum(ticks)
+	return fmt.Sprintf(c.words, ticks*evidence.TickSeconds, humanize.Grouped(c.of(&sum)), humanize.Counted(sum.Tally.Evaluations(), "request"))
 }
 
 // Well reports whether the candidate was well in all the time that the ticks cover: the health

@@ -21,7 +21,8 @@ func TestHealth(t *testing.T) {
 		{"fails for 20 s", 200, 0, 2, Calm, ""},
 		{"fails for 30 s", 5, 0, 3, Hold, "for 30 s it did not answer 15 of 600 requests"},
 		{"fails for two minutes", 200, 0, 12, Hold, "the candidate fails"},
-		{"fails in each of three minutes", 200, 0, 13, RollBack, "for 180 s it did not answer 2,600 of 3,600 requests"},
+		{"fails in each of three minutes, and not for three", 200, 0, 13, Hold, "the candidate fails"},
+		{"fails for three minutes", 200, 0, 18, RollBack, "for 180 s it did not answer 3,600 of 3,600 requests"},
 		{"slow for 20 s", 0, 3, 2, Calm, ""},
 		{"slow for 30 s", 0, 3, 3, Hold, "the candidate is slow: for 30 s"},
 		{"slow for three minutes", 0, 3, 18, RollBack, "the candidate is slow: for 180 s"},
@@ -32,6 +33,17 @@ func TestHealth(t *testing.T) {
 		got := w.triggers()
 		if got.Level != tt.want || got.Health != (tt.want != Calm) || !strings.Contains(got.Reason, tt.reason) {
 			t.Errorf("%s: %+v, want level %d, %q", tt.name, got, tt.want, tt.reason)
+		}
+	}
+}
+
+// An outage that is over is no illness, however it lies to the minutes: what is asked for after it is less than a rollback.
+func TestOutageThatIsOver(t *testing.T) {
+	for since := 4; since < 20; since++ {
+		ticks := quietTicks(90, 200)
+		failed(ticks[:90-since], 8, 200, 0)
+		if got := (&window{cfg: Config{}.WithDefaults(), ticks: ticks, now: tickNow}).triggers(); got.Level == RollBack {
+			t.Errorf("80 s of failures, %d s ago: %+v", since*10, got)
 		}
 	}
 }
