@@ -10,6 +10,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 const historyDescription = `Shows the changes of a policy's stage, oldest first: when, by whom, and why. The
@@ -31,8 +32,9 @@ func historyCommand(std streams) *cli.Command {
 
 // historyReport is the contract of history -o json.
 type historyReport struct {
-	Policy  string       `json:"policy"`
-	History []transition `json:"history"`
+	Policy  string            `json:"policy"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	History []transition      `json:"history"`
 	// Truncated says that there were earlier changes, which are not kept.
 	Truncated bool `json:"truncated"`
 }
@@ -73,11 +75,19 @@ func historyAction(c *cli.Context, f *fleet, out io.Writer) error {
 
 	// The first change of all comes from no stage. Another one had a change before it.
 	report := historyReport{Policy: policy, History: transitions(states)}
+	if fleet, err := f.store.Fleet(c.Context); err == nil { // labels may be missing, the trail may not
+		if spec, announced := fleet.Announced(policy); announced {
+			report.Labels = spec.Labels
+		}
+	}
 	report.Truncated = len(states) > 0 && states[0].From != stages.State{}.Describe()
 	return f.format.print(out, report, report.writeText)
 }
 
 func (r *historyReport) writeText(out io.Writer) error {
+	if labels := status.LabelText(r.Labels); labels != "" {
+		fmt.Fprintf(out, "labels: %s\n", humanize.Visible(labels))
+	}
 	if r.Truncated {
 		fmt.Fprintf(out, "changes before %s are not kept: the trail has the last %s\n",
 			stamp(r.History[0].At), humanize.Counted(int64(len(r.History)), "change"))
