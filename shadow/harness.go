@@ -224,6 +224,8 @@ func (h *Harness) warn(set *policies.Set) {
 var (
 	errReload = errors.New("shadow: close: the policy file cannot be read, or a reload does not end")
 	errClosed = errors.New("the harness is closed")
+	// A field without an effect would be worse than none.
+	errSettles = errors.New("settle is not carried out by a service yet: leave it out, and try it by shadowlimit test")
 )
 
 // draft is a policy that can be made.
@@ -263,6 +265,9 @@ func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 	d.opts.OnFailure, d.opts.Together = p.OnStoreFailure, p.Together()
 	if err := d.spec.Config.Validate(); err != nil {
 		return draft{}, err
+	}
+	if p.Settles() {
+		return draft{}, errSettles
 	}
 
 	for role, configured := range p.Sides {
