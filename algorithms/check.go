@@ -55,7 +55,7 @@ type Check struct {
 	// that is absent or has failed denies nothing: where a failure denies the request, Settle takes back what the others
 	// were charged. The list has one At, a record each, and no check that is Deferred: else all of it fails with
 	// ErrTogether.
-	Together uint8
+	Together uint16
 	blocked  bool // another check of the list denies: what the sides admit is looked at and not charged
 	// Receipt, if set, is filled with what the check has charged, so that Settle can change it.
 	Receipt *Receipt

@@ -122,7 +122,7 @@ func TestFailedExpressionCostsTheListNothing(t *testing.T) {
 func TestRequestsOfACallAreListsOfTheirOwn(t *testing.T) {
 	h := openList(t, listFile, shadow.Config{})
 	var requests []*policies.Request
-	for range 10 {
+	for range 200 { // more lists than a byte can number
 		requests = append(requests, member("ann"), member("bob"))
 	}
 	into := make([]shadow.Decision, len(requests))
@@ -140,9 +140,7 @@ func TestRequestsOfACallAreListsOfTheirOwn(t *testing.T) {
 
 // Where the store fails, the local limiters of a list are charged together, too.
 func TestFallbackOfAList(t *testing.T) {
-	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}}, time.Second))
-	defer client.Close()
-	h := openList(t, listFile, shadow.Config{Redis: client})
+	h := openList(t, listFile, shadow.Config{Redis: deadRedis(t)})
 	ann, bob := allowedOfList(h, "ann", 30), allowedOfList(h, "bob", 30)
 	rest := 0
 	for n := range 20 {
@@ -151,6 +149,22 @@ func TestFallbackOfAList(t *testing.T) {
 	if ann != 5 || bob != 5 || rest != 10 {
 		t.Errorf("ann %d, bob %d, 20 others %d; want 5, 5 and 10", ann, bob, rest)
 	}
+}
+
+// A policy that leaves a failure of the store to another rule takes no local limiter from the others of its list.
+func TestFallbackBesideAnotherRule(t *testing.T) {
+	text := strings.Replace(listFile, "  - name: user\n", "  - name: user\n    on_store_failure: allow\n", 1)
+	h := openList(t, text, shadow.Config{Redis: deadRedis(t)})
+	if n := allowedOfList(h, "ann", 30); n != 20 {
+		t.Errorf("%d of 30 are allowed, want the organisation's 20", n)
+	}
+}
+
+// deadRedis is a Redis that nobody serves.
+func deadRedis(t *testing.T) redis.UniversalClient {
+	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}}, time.Second))
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // A candidate that decides as its authoritative never differs from it, whichever sides of the list are enforced.

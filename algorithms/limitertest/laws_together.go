@@ -54,7 +54,7 @@ func (p *lists) judge(sides func(policy int) ([2]algorithms.Side, algorithms.Rol
 				continue
 			}
 			c := algorithms.Check{
-				Policy: p.policy + string(rune('a'+i)), Key: key, Cost: cost, At: time.UnixMicro(r.at), Together: uint8(1 + n%2),
+				Policy: p.policy + string(rune('a'+i)), Key: key, Cost: cost, At: time.UnixMicro(r.at), Together: uint16(1 + n%2),
 			}
 			c.Sides, c.Enforced = sides(i)
 			checks, of = append(checks, c), append(of, &answers[n][i])

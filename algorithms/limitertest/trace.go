@@ -33,7 +33,7 @@ type Trace struct {
 	keys   []traceKey
 	alone  bool   // no checks are charged together
 	list   []Step // the rest of those that are
-	lists  uint8  // how many lists there have been
+	lists  uint16 // how many lists there have been
 	open   []*algorithms.Receipt
 }
 

@@ -67,7 +67,7 @@ type Scratch struct {
 
 	// Of policies that are charged together.
 	lists []numbered    // of the request whose checks are being added
-	last  uint8         // the number that was given last
+	last  uint16        // the number that was given last
 	local []localAnswer // by check; nil without such policies
 }
 
@@ -271,11 +271,12 @@ func (e *Engine) evaluate(ctx context.Context, s *Scratch) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 
-	// Most requests have checks for one store only. Nothing is copied for them.
 	if s.last > 0 {
 		s.evaluateTogether(ctx, e.Stores)
 		return
 	}
+
+	// Most requests have checks for one store only. Nothing is copied for them.
 	if one != nil {
 		clear(s.observed) // what earlier requests have left
 		one.evaluate(ctx, s.checks, s.observed)
@@ -301,15 +302,11 @@ func (s *Scratch) onlyStore() (one *Store, ok bool) {
 
 // evaluateAt has a store judge its checks in one batch.
 func (s *Scratch) evaluateAt(ctx context.Context, st *Store) {
-	b := &s.batch
 	for i := range s.evaluations {
 		if s.evaluations[i].primaryStore == st {
-			b.checks = append(b.checks, s.checks[i])
-			b.observed = append(b.observed, Observations{})
-			b.indexes = append(b.indexes, i)
+			s.batch.add(s, i)
 		}
 	}
-
 	s.askBatch(ctx, st)
 }
 
@@ -323,6 +320,13 @@ func (s *Scratch) askBatch(ctx context.Context, st *Store) {
 		s.observed[i] = b.observed[n]
 	}
 	b.empty()
+}
+
+// add takes a check of the scratch into the batch.
+func (b *batch) add(s *Scratch, i int) {
+	b.checks = append(b.checks, s.checks[i])
+	b.observed = append(b.observed, Observations{})
+	b.indexes = append(b.indexes, i)
 }
 
 // empty forgets the checks, and keeps no key of a request alive.

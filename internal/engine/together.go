@@ -12,7 +12,7 @@ import (
 
 // list gives a check the number under which its store judges it with the others of its list and request. Numbers of two
 // requests differ, so that the checks of several requests can go to a store at once.
-func (s *Scratch) list(list int) uint8 {
+func (s *Scratch) list(list int) uint16 {
 	for i := range s.lists {
 		if s.lists[i].list == list {
 			return s.lists[i].number
@@ -28,7 +28,7 @@ func (s *Scratch) list(list int) uint8 {
 // numbered is a list of the request whose checks are being added.
 type numbered struct {
 	list   int
-	number uint8
+	number uint16
 }
 
 // EndRequest ends the checks of one request: a list of the next one is another list.
@@ -44,80 +44,79 @@ func (s *Scratch) Refuse(p *Policy, first int) {
 	}
 }
 
-// evaluateTogether has stores judge the checks, those of one list side by side.
-func (s *Scratch) evaluateTogether(ctx context.Context, stores []*Store) {
-	for _, st := range stores {
-		b := &s.batch
-		for i := range s.evaluations {
-			if s.evaluations[i].primaryStore != st || s.listedBefore(i) {
-				continue
-			}
-			for j := i; j < len(s.checks); j++ {
-				if j == i || s.sameList(i, j) {
-					b.checks = append(b.checks, s.checks[j])
-					b.observed = append(b.observed, Observations{})
-					b.indexes = append(b.indexes, j)
-				}
+// listed yields the indexes of the checks so that those of one list stand side by side.
+func (s *Scratch) listed(yield func(int) bool) {
+	for i := range s.checks {
+		if s.listedBefore(i) {
+			continue // it came with the first one of its list
+		}
+		for j := i; j < len(s.checks); j++ {
+			if (j == i || sameList(&s.checks[i], &s.checks[j])) && !yield(j) {
+				return
 			}
 		}
-		s.askBatch(ctx, st)
 	}
-}
-
-// sameList reports whether two checks are charged together.
-func (s *Scratch) sameList(i, j int) bool {
-	return s.checks[i].Together > 0 && s.checks[i].Together == s.checks[j].Together && s.evaluations[i].primaryStore == s.evaluations[j].primaryStore
 }
 
 // listedBefore reports whether an earlier check is of the same list.
 func (s *Scratch) listedBefore(i int) bool {
 	for j := range i {
-		if s.sameList(i, j) {
+		if sameList(&s.checks[j], &s.checks[i]) {
 			return true
 		}
 	}
 	return false
 }
 
+// evaluateTogether has stores judge the checks, those of one list side by side.
+func (s *Scratch) evaluateTogether(ctx context.Context, stores []*Store) {
+	for _, st := range stores {
+		for i := range s.listed {
+			if s.evaluations[i].primaryStore == st {
+				s.batch.add(s, i)
+			}
+		}
+		s.askBatch(ctx, st)
+	}
+}
+
 // feedTogether feeds the local limiter with the checks of each list, as feed does with one. A cost above the share is denied: a debt
 // cannot be undone where another check of the list denies.
 func (e *Engine) feedTogether(s *Scratch) {
+	s.local = append(s.local[:0], make([]localAnswer, len(s.checks))...)
 	var checks []algorithms.Check
 	var indexes []int
 	instances := e.view.Load().instances
-	for i := range s.checks {
-		ev := &s.evaluations[i]
-		if s.checks[i].Together == 0 || !ev.fedLocally() || s.listedBefore(i) {
+	for i := range s.listed {
+		c, ev := &s.checks[i], &s.evaluations[i]
+		if c.Together == 0 || !ev.fedLocally() {
 			continue
 		}
-		for j := i; j < len(s.checks); j++ {
-			if j != i && !s.sameList(i, j) {
-				continue
-			}
-			c, other := &s.checks[j], &s.evaluations[j]
-			check := algorithms.Check{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced, Together: c.Together}
-			for role := range check.Sides {
-				if standIn, ok := other.localSide(algorithms.Role(role)); ok {
-					standIn.Limit = partOf(other.limits[role], instances)
-					if standIn.Algorithm.Validate(standIn.Limit) != nil {
-						standIn.Limit = coarse(standIn.Limit)
-					}
-					check.Sides[role] = standIn
+		check := algorithms.Check{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced, Together: c.Together}
+		for role := range check.Sides {
+			if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
+				standIn.Limit = partOf(ev.limits[role], instances)
+				if standIn.Algorithm.Validate(standIn.Limit) != nil {
+					standIn.Limit = coarse(standIn.Limit)
 				}
+				check.Sides[role] = standIn
 			}
-			checks, indexes = append(checks, check), append(indexes, j)
 		}
+		checks, indexes = append(checks, check), append(indexes, i)
+	}
+	if len(checks) == 0 {
+		return // in memory nothing fails
 	}
 
 	into := make([]Observations, len(checks))
-	if len(checks) > 0 {
-		_ = e.local.memory.Evaluate(context.Background(), checks, into) // each observation has the error
-	}
-	s.local = append(s.local[:0], make([]localAnswer, len(s.checks))...)
+	_ = e.local.memory.Evaluate(context.Background(), checks, into) // each observation has its error
 	for n, i := range indexes {
 		s.local[i] = answerOfLocal(s.checks[i].Enforced, &into[n])
 	}
 }
+
+// sameList reports whether two checks are charged together.
+func sameList(a, b *algorithms.Check) bool { return a.Together > 0 && a.Together == b.Together }
 
 // Errors of policies that cannot be charged together with others.
 var (

@@ -48,8 +48,8 @@ func NewLeader(store Store, id string, c *Controller, detailsOf func(context.Con
 	return &Leader{store: store, id: id, controller: c, detailsOf: detailsOf}
 }
 
-// Hurry lets the next turn evaluate all policies.
-func (l *Leader) Hurry() { l.evaluated = time.Time{} }
+// Hurry lets the next turn evaluate all policies, and publish their details, however recently it has.
+func (l *Leader) Hurry() { l.evaluated, l.detail = time.Time{}, time.Time{} }
 
 // Turn is what came of a leader's turn.
 type Turn struct {
