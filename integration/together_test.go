@@ -42,7 +42,7 @@ func TestTogetherCostsNoMore(t *testing.T) {
 						}
 					}
 				}
-				for _, number := range [][2]uint8{{0, 0}, {1, 1}} {
+				for _, number := range [][2]uint16{{0, 0}, {1, 1}} {
 					list[0].Together, list[1].Together = number[0], number[1]
 					for i := range list {
 						list[i].Key = list[i].Policy + strconv.Itoa(int(number[0])) + strconv.Itoa(i) + sides[i*2].Name() + sides[i*2+1].Name()
