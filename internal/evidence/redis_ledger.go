@@ -234,7 +234,7 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) (hours [
 	for ; from <= to; from += together {
 		var queries []redisread.Query
 		for hour := from; hour <= min(to, from+together-1); hour++ {
-			queries = append(queries, redisread.Query{"HMGET", l.hourKey(id, hour), "hour"}) // of another type is an error, and absent none
+			queries = append(queries, redisread.Query{"HGET", l.hourKey(id, hour), "hour"})
 		}
 		replies, err := l.read(ctx, queries...)
 		if err != nil {
@@ -244,7 +244,7 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) (hours [
 			if r.Err != nil {
 				return nil, fmt.Errorf("evidence: read ledger: %w", humanize.Discreet(r.Err))
 			}
-			text, stored := r.List()[0].(string)
+			text, stored := r.Value.(string)
 			if !stored {
 				continue
 			}
