@@ -34,7 +34,7 @@ const (
 	NewlyAllowed         Outcome = "newly_allowed" // the authoritative denies, the candidate allows
 	CandidateError       Outcome = "candidate_error"
 	AuthoritativeError   Outcome = "authoritative_error"
-	Inconclusive         Outcome = "inconclusive" // a side was skipped or degraded
+	Inconclusive         Outcome = "inconclusive" // a side was skipped or degraded, or another policy of its list denies
 	ExpectedNewlyDenied  Outcome = "expected_newly_denied"
 	ExpectedNewlyAllowed Outcome = "expected_newly_allowed"
 )

@@ -174,7 +174,7 @@ func TestTwinsOfAListStayTwins(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		differ := 0
 		h := openList(t, twins, shadow.Config{Observer: func(c shadow.Comparison) {
-			if c.Differs() && !c.Observed[0].Blocked {
+			if c.Differs() {
 				differ++
 			}
 		}})
@@ -192,6 +192,21 @@ func TestTwinsOfAListStayTwins(t *testing.T) {
 			r.Fatalf("%d comparisons of twins differ", differ)
 		}
 	})
+}
+
+// What another policy of the list denies is no difference for an observer, however the sides would answer.
+func TestObserverOfAList(t *testing.T) {
+	text := strings.Replace(listFile, "algorithm: gcra, limit: 20, window: 1d, id: next", "algorithm: gcra, limit: 3, window: 1d, id: next", 1)
+	outcomes := map[shadow.Outcome]int{}
+	h := openList(t, text, shadow.Config{Observer: func(c shadow.Comparison) {
+		if c.Policy == "organisation" {
+			outcomes[c.Outcome]++
+		}
+	}})
+	allowedOfList(h, "ann", 30)
+	if outcomes[shadow.AgreeAllow] != 3 || outcomes[shadow.NewlyDenied] != 2 || outcomes[shadow.Inconclusive] != 25 {
+		t.Errorf("%v, want 3 that agree, 2 newly denied, and 25 that ann's own limit has denied", outcomes)
+	}
 }
 
 // What one step cannot charge is refused, with the place.

@@ -52,7 +52,7 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	// A side that was not judged comes first: where one was left out, the failure of the other is no evidence.
 	// Two failures leave nothing to compare the candidate with, whatever the reason of its own.
 	switch {
-	case skipped(authoritative):
+	case skipped(authoritative), authoritative.Blocked, candidate.Blocked: // another policy of the list denies
 		return Inconclusive
 	case authoritative.Status == algorithms.Failed && candidate.Status == algorithms.Failed:
 		return AuthoritativeError
