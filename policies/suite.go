@@ -233,7 +233,7 @@ func (s *suite) validCheck(name string, n *yaml.Node, c *algorithms.Check) {
 
 	// A side is compared in its short form, as status and explain show it.
 	authoritative := shortForm(c.Sides[algorithms.Authoritative])
-	if s.policyNamed(c.Policy).Sides[algorithms.Authoritative].None() {
+	if s.set.named(c.Policy).Sides[algorithms.Authoritative].None() {
 		authoritative = none
 	}
 	s.mapping(n, "a check", map[string]field{
@@ -259,11 +259,6 @@ var suiteStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // mostRepeats bounds the work of a step: a second or so.
 const mostRepeats = 100_000
-
-func (s *suite) policyNamed(name string) *Policy {
-	i := slices.IndexFunc(s.set.Policies, func(p *Policy) bool { return p.Name == name })
-	return s.set.Policies[i]
-}
 
 // step is one line of a sequence: the same request, once or several times. All of them
 // must have the wanted answers, so the request at which an answer changes is another step.
@@ -358,10 +353,14 @@ func (s *suite) ask(name string, st step, pair algorithms.Settler) {
 		}
 		for c := range checks {
 			checks[c].At = r.Time
+			checks[c].Together = uint16(s.set.named(checks[c].Policy).together)
 			if st.response != nil {
 				checks[c].Receipt = new(algorithms.Receipt)
 			}
 		}
+
+		// The checks of a list stand side by side.
+		slices.SortStableFunc(checks, func(a, b algorithms.Check) int { return cmp.Compare(a.Together, b.Together) })
 
 		// An error of the pair is one of the whole step; a side's own is in its observation.
 		observed := make([][2]algorithms.Observation, len(checks))
@@ -396,7 +395,7 @@ func (s *suite) ask(name string, st step, pair algorithms.Settler) {
 func (s *suite) settle(r *Request, a *Response, checks []algorithms.Check, pair algorithms.Settler) error {
 	var settlements []algorithms.Settlement
 	for i := range checks {
-		if p := s.policyNamed(checks[i].Policy); p.Settles() {
+		if p := s.set.named(checks[i].Policy); p.Settles() {
 			cost, err := p.FinalCost(context.Background(), r, a)
 			if err != nil {
 				return err
@@ -444,7 +443,7 @@ func (s *suite) answerOf(
 ) (answer, by string) {
 	answer = "allow"
 	for i, o := range observed {
-		p := s.policyNamed(checks[i].Policy)
+		p := s.set.named(checks[i].Policy)
 		asked := role
 		if p.Sides[role] == nil {
 			asked = algorithms.Authoritative

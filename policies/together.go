@@ -41,10 +41,25 @@ func (l *loader) together(n *yaml.Node) {
 			l.fail(item, "together: want at least two policies in a list, such as [%s, everything]", members[0].Name)
 		}
 		l.oneStore(item, number)
-		if members := l.set.Listed(number); slices.ContainsFunc(members, func(p *Policy) bool { return p.Sides[algorithms.Candidate] != nil }) {
-			l.warn(item, "together: each candidate is judged beside the sides that are enforced today: what it would free or take in another policy of the "+
-				"list is not foreseen, so take small steps, and one policy at a time")
+		l.unforeseen(item, number)
+	}
+}
+
+// unforeseen warns of a candidate that admits more or less than its authoritative, as far as the file tells: a policy of the list that
+// binds would then bind otherwise.
+func (l *loader) unforeseen(at *yaml.Node, number int) {
+	for _, p := range l.set.Listed(number) {
+		candidate := p.Sides[algorithms.Candidate]
+		if candidate == nil {
+			continue
 		}
+		before, known := p.Sides[algorithms.Authoritative].Constant()
+		after, same := candidate.Constant()
+		if known && same && before.Requests == after.Requests && before.Window == after.Window {
+			continue
+		}
+		l.warn(at, "together: the candidate of %s is compared beside the sides that are enforced today: what it would free or take in "+
+			"another policy of the list is not foreseen, so promote it in small steps, and one policy at a time", p.Name)
 	}
 }
 
