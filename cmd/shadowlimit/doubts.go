@@ -16,7 +16,7 @@ func (l *logsRead) warnings(cfg accesslog.Config) (list []string) {
 			list = append(list, fmt.Sprintf("%s: its times have no zone and are taken for UTC: --time-zone names another", l.names[i]))
 		}
 
-		if cfg.Client == nil && float64(result.Edges) >= manyEdges*float64(result.Events) && result.Edges > 0 {
+		if cfg.Client == nil && cfg.Map["ip"] == "" && float64(result.Edges) >= manyEdges*float64(result.Events) && result.Edges > 0 {
 			list = append(list, fmt.Sprintf("%s: %s of %s are from a public address with another client in X-Forwarded-For: "+
 				"if these addresses are of a CDN or a balancer, name them by --trusted-proxies, as they are taken for clients",
 				l.names[i], humanize.Grouped(result.Edges), humanize.Counted(result.Events, "request")))

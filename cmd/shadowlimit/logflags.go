@@ -18,7 +18,7 @@ import (
 func logFlags() []cli.Flag {
 	return under(aboutLogs,
 		&cli.StringFlag{Name: "format", Value: "auto",
-			Usage: "`FORMAT` of the logs: auto, common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek"},
+			Usage: "`FORMAT` of the logs, one of " + strings.Join(accesslog.FormatNames(), ", ")},
 		&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
 			"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms, t_s and the usual names)"},
 		&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key, or the client's address)"},

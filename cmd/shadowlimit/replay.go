@@ -31,7 +31,7 @@ Nothing is deployed and nothing is changed.
 ALGORITHMS, each
 written as name:REQUESTS/WINDOW, buckets with :burst=N. Windows take us ms s m h d.
 
-Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy (JSON), HAProxy,
+Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy, HAProxy,
 AWS ALB, ELB and CloudFront, IIS, Google Cloud, Zeek, the Elastic Common Schema; other
 JSON lines; CSV with a header line. Behind syslog or a container's prefix, plain or
 compressed by gzip, bzip2 or zstd, "-" for standard input. The key is the client address,

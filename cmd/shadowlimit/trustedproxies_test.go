@@ -10,7 +10,7 @@ import (
 func edgeLogs() map[string]string {
 	logs := map[string]string{}
 	iis := "#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(X-Forwarded-For)\n"
-	var text, json strings.Builder
+	var text, first, envoy, json strings.Builder
 	for i := range 60 {
 		edge, client := fmt.Sprintf("172.64.0.%d", 1+i%20), fmt.Sprintf("203.0.113.%d", 1+i%3)
 		forwarded := client
@@ -18,10 +18,14 @@ func edgeLogs() map[string]string {
 			forwarded = "6.6.6.6, " + client + ", 172.64.0.99" // forged, and through two edges
 		}
 		fmt.Fprintf(&text, "%s - - [04/Mar/2026:10:00:%02d +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"a\" %q\n", edge, i, forwarded)
+		fmt.Fprintf(&first, "%s, %s - - [04/Mar/2026:10:00:%02d +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"a\"\n", forwarded, edge, i)
+		fmt.Fprintf(&envoy, "[2026-03-04T10:00:%02dZ] \"GET / HTTP/1.1\" 200 - 0 5 1 1 \"%s, %s\" \"a\" \"1\" \"api\" \"10.0.0.2:80\"\n",
+			i, forwarded, edge)
 		fmt.Fprintf(&json, `{"time":"2026-03-04T10:00:%02dZ","remote_addr":"%s","http_x_forwarded_for":"%s"}`+"\n", i, edge, forwarded)
 		iis += fmt.Sprintf("2026-03-04 10:00:%02d %s GET / 200 %s\n", i, edge, strings.ReplaceAll(forwarded, " ", "+"))
 	}
 	logs["combined"], logs["json"], logs["iis"] = text.String(), json.String(), iis
+	logs["forwarded first"], logs["envoy"] = first.String(), envoy.String()
 	return logs
 }
 

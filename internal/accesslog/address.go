@@ -115,7 +115,11 @@ func (c *clients) find(peer, forwarded string) string {
 	if c.proxied = found != peer; c.proxied {
 		return found
 	}
-	outside := lastOutside(forwarded)
+	before, last, more := cutLast(forwarded, ',')
+	if !more || withoutPort(strings.TrimSpace(last)) != peer {
+		before = forwarded // else the peer is in the list, too
+	}
+	outside := lastOutside(before)
 	a, ok := addressOf(peer)
 	c.edge = ok && !internal(a) && outside != "" && outside != peer
 	return found
@@ -147,6 +151,28 @@ func client(peer, forwarded string) string {
 		return last
 	}
 	return peer
+}
+
+// forwardedFor turns a field Forwarded (RFC 7239) into a list as X-Forwarded-For has it. An element without an address, such as
+// for=_hidden, is an entry that is none.
+func forwardedFor(field string) string {
+	if field == "" {
+		return ""
+	}
+	var list []string
+	for element := range strings.SplitSeq(field, ",") {
+		node := "unknown"
+		if strings.Count(element, `"`)%2 != 0 {
+			element = "" // a comma in quotes has cut it
+		}
+		for pair := range strings.SplitSeq(element, ";") {
+			if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), "for") {
+				node = strings.Trim(strings.TrimSpace(value), `"`)
+			}
+		}
+		list = append(list, node)
+	}
+	return strings.Join(list, ", ")
 }
 
 // lastOutside returns the last address of a list that is outside of internal networks, or its first address if none

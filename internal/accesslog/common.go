@@ -26,35 +26,61 @@ type commonLayout struct {
 
 // commonParser reads host ident user [time] "request" status. The text after the
 // status does not matter, so a cut line of a combined log may end within its agent.
-func commonParser(clock *clock, layout commonLayout, clients *clients, requests bool) parser {
-	l := &commonLine{}
+func commonParser(_ *lineReader, cfg Config, layout layout, clock *clock) (parser, error) {
+	l, fields := &commonLine{}, cfg.fields()
 	return func(line []byte) (Event, error) {
 		var vhost []byte
-		if layout.vhost {
+		if layout.common.vhost {
 			vhost, line = cutWord(line)
 		}
 
-		event, rest, err := clock.event(line)
+		event, list, rest, err := clock.event(line)
 		if err != nil {
 			return event, err
 		}
-		if layout.forwarded && !requests {
-			event.Key = behindProxy(clients, event.Key, rest)
+		forwarded := string(list)
+		if layout.common.forwarded && list == nil {
+			forwarded = thirdText(rest)
 		}
-		if requests {
+		if forwarded != "" {
+			event.Key = []byte(cfg.clients.find(string(event.Key), forwarded))
+		}
+		if fields {
 			l.read(line[:len(line)-len(rest)], rest)
 			l.put("host", string(vhost))
-			if layout.forwarded {
-				peer, _ := l.text("ip")
-				forwarded, _ := l.text("headers.x-forwarded-for")
-				found := clients.find(peer, forwarded)
-				l.set("ip", found)
-				event.Key = []byte(found)
-			}
+			l.put("headers.x-forwarded-for", string(list))
+			l.set("ip", string(event.Key))
 			event.source = l
 		}
 		return event, nil
+	}, nil
+}
+
+// cutHosts cuts what a common line begins with: the client, or X-Forwarded-For, a list with a comma behind each entry but the last.
+// Behind the list may stand the peer, which then is no part of the list; else the last entry is the nearest to a peer that there is.
+func cutHosts(line []byte) (peer, forwarded, rest []byte) {
+	end := bytes.IndexByte(line, ' ')
+	for end > 0 && line[end-1] == ',' {
+		next := bytes.IndexByte(line[end+1:], ' ')
+		if next < 0 {
+			return nil, nil, nil
+		}
+		end += 1 + next
 	}
+	if end <= 0 {
+		return nil, nil, nil
+	}
+
+	peer, rest = line[:end], line[end+1:]
+	if word, after := cutWord(rest); len(word) > 1 {
+		if _, address := addressOf(string(word)); address {
+			return word, peer, after
+		}
+	}
+	if i := bytes.LastIndexByte(peer, ','); i >= 0 {
+		return bytes.TrimSpace(peer[i+1:]), peer, rest
+	}
+	return peer, nil, rest
 }
 
 // cutWord cuts a line behind its first word.
@@ -63,12 +89,12 @@ func cutWord(line []byte) (word, rest []byte) {
 	return word, rest
 }
 
-// behindProxy returns the client of a line whose peer is a proxy.
-func behindProxy(clients *clients, peer, rest []byte) []byte {
+// thirdText is the third text in quotes behind the status, where nginx has X-Forwarded-For.
+func thirdText(rest []byte) string {
 	if quoted := quotedTexts(rest); len(quoted) >= 3 {
-		return []byte(clients.find(string(peer), quoted[2]))
+		return quoted[2]
 	}
-	return peer
+	return ""
 }
 
 // commonLine has the fields of a line. Most policies read nothing behind the status, so that is read when it is asked for.
@@ -81,13 +107,13 @@ type commonLine struct {
 func (l *commonLine) read(head, rest []byte) {
 	l.textLine, l.rest = l.textLine[:0], rest
 
-	host, after, _ := strings.Cut(string(head), " ")
-	l.set("ip", plainHost(host))
+	_, _, names := cutHosts(head)
+	after := string(names)
 
 	// The time follows the user, so a line without a third word has none.
 	before, request, _ := strings.Cut(after, "] \"")
-	_, names := cutSpaces(before)
-	user, dated := cutSpaces(names)
+	_, before = cutSpaces(before)
+	user, dated := cutSpaces(before)
 	if strings.TrimLeft(dated, " ") != "" && user != "-" {
 		l.set("user", user)
 	}
@@ -133,27 +159,28 @@ func (l *commonLine) readRest() {
 // commonHeaders are the texts in quotes behind the status, in their order.
 var commonHeaders = []string{"headers.referer", "headers.user-agent", "headers.x-forwarded-for"}
 
-// event returns the event of a line and the text after its status.
-func (c *clock) event(line []byte) (Event, []byte, error) {
-	space := bytes.IndexByte(line, ' ')
-	if space <= 0 {
-		return Event{}, nil, errNoHost
+// event returns the event of a line, whose key is its peer, the list of X-Forwarded-For that stands before it, and the text after
+// its status.
+func (c *clock) event(line []byte) (e Event, forwarded, rest []byte, err error) {
+	peer, forwarded, rest := cutHosts(line)
+	if peer == nil {
+		return Event{}, nil, nil, errNoHost
 	}
 
-	at, rest, err := c.find(line[space+1:])
+	at, rest, err := c.find(rest)
 	if err != nil {
-		return Event{}, nil, err
+		return Event{}, nil, nil, err
 	}
 
 	rest, closed := afterQuoted(rest)
 	if !closed {
-		return Event{}, nil, errNoRequest
+		return Event{}, nil, nil, errNoRequest
 	}
 	if !startsWithStatus(rest) {
-		return Event{}, nil, errNoStatus
+		return Event{}, nil, nil, errNoStatus
 	}
 
-	return Event{At: at, Key: plainHost(line[:space]), Cost: 1}, rest[4:], nil
+	return Event{At: at, Key: plainHost(peer), Cost: 1}, forwarded, rest[4:], nil
 }
 
 // isCombined reports whether the text after the status is a size, a quoted referer

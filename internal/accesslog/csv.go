@@ -12,7 +12,8 @@ import (
 )
 
 // csvParser reads the header line and returns the parser of the others.
-func csvParser(lines *lineReader, cfg Config, comma byte, clock *clock) (parser, error) {
+func csvParser(lines *lineReader, cfg Config, l layout, clock *clock) (parser, error) {
+	comma := l.comma
 	names, err := csvHeader(lines, comma)
 	if err != nil {
 		return nil, err

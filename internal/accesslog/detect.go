@@ -105,14 +105,9 @@ func (d *detector) detect(line []byte) (layout, bool) {
 }
 
 func (d *detector) bare(line []byte) (layout, bool) {
-	for _, one := range []struct {
-		format  Format
-		matches func([]byte) bool
-	}{
-		{JSONL, isObject}, {W3C, isW3C}, {Zeek, isZeek}, {ELB, isELB}, {HAProxy, isHAProxy},
-	} {
-		if d.wants(one.format) && one.matches(line) {
-			return layout{format: one.format}, true
+	for f, k := range kinds {
+		if format := Format(f); k.is != nil && d.wants(format) && k.is(line) {
+			return layout{format: format}, true
 		}
 	}
 
@@ -124,7 +119,7 @@ func (d *detector) bare(line []byte) (layout, bool) {
 	if !d.wants(Common) && !d.wants(Combined) {
 		return layout{}, false
 	}
-	_, rest, err := d.clock.event(line)
+	_, _, rest, err := d.clock.event(line)
 	if err != nil {
 		return layout{}, false
 	}
@@ -138,7 +133,7 @@ func (d *detector) bare(line []byte) (layout, bool) {
 func (d *detector) wants(f Format) bool { return d.cfg.Format == Auto || d.cfg.Format == f }
 
 func (d *detector) isCommon(line []byte) bool {
-	_, _, err := d.clock.event(line)
+	_, _, _, err := d.clock.event(line)
 	return err == nil
 }
 
@@ -150,7 +145,7 @@ func (d *detector) hasThirdText(l layout) func([]byte) bool {
 				line = rest
 			}
 		}
-		_, rest, err := d.clock.event(line)
+		_, _, rest, err := d.clock.event(line)
 		return err == nil && len(quotedTexts(rest)) >= 3
 	}
 }
@@ -167,16 +162,6 @@ func isW3C(line []byte) bool {
 
 func isZeek(line []byte) bool { return bytes.HasPrefix(line, []byte("#fields")) }
 
-func isELB(line []byte) bool {
-	_, _, ok := elbWords(line)
-	return ok
-}
-
-func isHAProxy(line []byte) bool {
-	_, ok := haproxyWords(line)
-	return ok
-}
-
 // isVHost reports whether the second word is the client, and the first one is not: Apache's vhost_combined has the virtual
 // host with its port, other logs have it without.
 func isVHost(line []byte) bool {
@@ -185,7 +170,10 @@ func isVHost(line []byte) bool {
 	if _, address := addressOf(string(first)); address && bytes.IndexByte(first, ':') < 0 {
 		return false
 	}
-	if _, address := addressOf(string(second)); address {
+	if string(first) == "-" || bytes.HasSuffix(first, []byte(",")) {
+		return false // X-Forwarded-For: see cutHosts
+	}
+	if _, address := addressOf(strings.TrimSuffix(string(second), ",")); address {
 		return true
 	}
 

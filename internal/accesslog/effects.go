@@ -43,10 +43,10 @@ func (c Config) checkEffects(f Format) error {
 		}
 	}
 
-	if c.TimeFormat.layout != "" && (f == ELB || f == W3C || f == HAProxy) {
+	if c.TimeFormat.layout != "" && kinds[f].oneForm {
 		return NoEffectError{"--time-format", f, "its times have one form"}
 	}
-	if c.Zone != nil && (f == ELB || f == W3C) {
+	if c.Zone != nil && kinds[f].utc {
 		return NoEffectError{"--time-zone", f, "its times are in UTC"}
 	}
 	return nil

@@ -15,15 +15,37 @@ type object map[string]json.RawMessage
 var errObject = errors.New("not a JSON object")
 
 // jsonParser reads lines that are JSON objects.
-func jsonParser(cfg Config, clock *clock) parser {
+func jsonParser(_ *lineReader, cfg Config, _ layout, clock *clock) (parser, error) {
 	read := newNamed(cfg, clock)
 	return func(line []byte) (Event, error) {
-		var o object
-		if err := json.Unmarshal(line, &o); err != nil || o == nil {
+		o := unwrapped(line)
+		if o == nil {
 			return Event{}, errObject
 		}
 		return read.event(o)
+	}, nil
+}
+
+// unwrapped reads an object, nil if the line is none. Exports put a log's own object into another one: what is in it counts as
+// the line's, before what stands around it.
+func unwrapped(line []byte) (o object) {
+	if json.Unmarshal(line, &o) != nil || o == nil {
+		return nil
 	}
+	for _, w := range wrappers {
+		if raw := o[w.field]; len(raw) > 0 && raw[0] == '{' && (w.beside == "" || o[w.beside] != nil) {
+			_ = json.Unmarshal(raw, &o) // adds to o; it is valid, as a part of a valid line
+		}
+	}
+	return o
+}
+
+// wrappers are the fields with the object of a log in the lines of an export. Where others may have a field of the name, it is
+// known by another one that the export has beside it.
+var wrappers = []struct{ field, beside string }{
+	{"_source", ""},       // Elasticsearch
+	{"jsonPayload", ""},   // Google Cloud
+	{"result", "preview"}, // Splunk
 }
 
 // put hands the fields of a request to k, those of nested objects under names with dots. A name that has its dots in the line

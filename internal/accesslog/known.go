@@ -20,6 +20,7 @@ const (
 	ofRoute
 	ofLine   // GET /path HTTP/1.1
 	ofStatus // of the answer
+	ofProxy  // the address that the PROXY protocol brought, beside that of the connection
 	fieldCount
 )
 
@@ -57,6 +58,7 @@ var knownNames = [fieldCount][]string{
 		"status", "response.status", "http.response.status_code", "httpRequest.status", "DownstreamStatus", "sc-status", "status_code",
 		"response_code", "EdgeResponseStatus", "elb_status_code", "statusCode", "responseStatus", "http_status",
 	},
+	ofProxy: {"proxy_protocol_addr"},
 }
 
 // knownHeaders are headers that logs have under names of their own.
@@ -207,11 +209,24 @@ func (k *known) finish(clients *clients) {
 	k.imply(ofHost, host)
 	k.imply(ofQuery, query)
 	if k.fields[ofIP].value != "" {
-		k.fields[ofIP].value = clients.find(k.fields[ofIP].value, k.headers["x-forwarded-for"].value)
+		k.fields[ofIP].value = clients.find(k.fields[ofIP].value, k.forwarded())
 	}
 	if h := k.headers["host"]; h.value != "" {
 		k.imply(ofHost, h.value)
 	}
+}
+
+// forwarded is the list of the clients that proxies name, the nearest last: X-Forwarded-For, or else Forwarded, and the address of the
+// PROXY protocol behind it, which the proxy that is the peer has sent.
+func (k *known) forwarded() string {
+	list := k.headers["x-forwarded-for"].value
+	if list == "" {
+		list = forwardedFor(k.headers["forwarded"].value)
+	}
+	if behind := k.fields[ofProxy].value; behind != "" && list != "" {
+		return list + ", " + behind
+	}
+	return list + k.fields[ofProxy].value
 }
 
 func (k *known) imply(field requestField, value string) {
@@ -237,7 +252,7 @@ func (k *known) text(name string) (string, bool) {
 // policyNames are the names by which a policy asks for fields, by requestField.
 var policyNames = []string{
 	ofIP: "ip", ofMethod: "method", ofTarget: "path", ofQuery: "query", ofHost: "host", ofUser: "user", ofSize: "size", ofRoute: "route",
-	ofLine: "", ofStatus: "status",
+	ofLine: "", ofStatus: "status", ofProxy: "",
 }
 
 func (k *known) under(name string) map[string]string {

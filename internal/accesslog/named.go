@@ -25,9 +25,8 @@ type named struct {
 	key, cost string
 	keyNamed  bool // the user has named the key
 	timeNamed bool
-	requests  bool
+	requests  bool // the key is made of the fields
 	response  bool
-	asMapped  string // the field that --map takes for request.ip
 	clock     *clock
 	uses      uses
 	clients   *clients
@@ -37,7 +36,7 @@ func newNamed(cfg Config, clock *clock) *named {
 	return &named{
 		times: cfg.Fields.times(), wanted: cmp.Or(cfg.Fields.Time, "time"), key: cfg.Fields.key(), cost: cfg.Fields.cost(),
 		keyNamed: cfg.Fields.Key != "", timeNamed: cfg.Fields.Time != "",
-		requests: cfg.Requests, response: cfg.Response, asMapped: cfg.Map["ip"], clock: clock, uses: uses{}, clients: cfg.clients,
+		requests: cfg.Requests || cfg.Map["ip"] != "", response: cfg.Response, clock: clock, uses: uses{}, clients: cfg.clients,
 	}
 }
 
@@ -45,7 +44,7 @@ func (n *named) event(r row) (Event, error) {
 	at, err := n.time(r)
 	if err != nil {
 		flags := []string{"--time-field"}
-		if _, err := n.keyOf(r); err != nil && n.needsKey() {
+		if _, err := n.keyOf(r); err != nil && !n.requests {
 			flags = append(flags, "--key-field")
 		}
 		return Event{}, &FieldError{flags, err}
@@ -56,7 +55,7 @@ func (n *named) event(r row) (Event, error) {
 		return Event{}, err
 	}
 
-	// With requests the key comes from a policy, so the line needs none.
+	// With requests the key comes from a policy or from --map, so the line needs none.
 	if n.requests || n.response {
 		k := &known{lookup: r, uses: n.uses}
 		r.put(k, "")
@@ -68,15 +67,12 @@ func (n *named) event(r row) (Event, error) {
 	}
 
 	key, err := n.keyOf(r)
-	if err != nil && n.needsKey() {
+	if err != nil {
 		err = &FieldError{[]string{"--key-field"}, err}
 	}
 	event.Key = []byte(key)
 	return event, err
 }
-
-// needsKey reports whether a line without a key needs --key-field: not one whose key comes from a policy, or from --map.
-func (n *named) needsKey() bool { return !n.requests && n.asMapped == "" }
 
 // FieldError says that a line has no time or no key under the names that are known or given.
 type FieldError struct {
@@ -90,18 +86,11 @@ func (e *FieldError) Unwrap() error { return e.err }
 
 // keyOf returns the key. Without a field of that name it is the client's address.
 func (n *named) keyOf(r row) (string, error) {
-	if key, ok := r.text(n.key); ok && n.asMapped == "" {
+	if key, ok := r.text(n.key); ok {
 		return key, nil
 	}
 	if n.keyNamed {
 		return "", fmt.Errorf("no field %q that is a string or a number%s", n.key, fieldsOf(r))
-	}
-	if n.asMapped != "" {
-		text, _ := r.text(n.asMapped)
-		if address := mappedAddress(text); address != "" {
-			return address, nil
-		}
-		return "", fmt.Errorf("no field %q that has the client's address", n.asMapped)
 	}
 
 	k := known{lookup: r, uses: n.uses}

@@ -11,9 +11,16 @@ import (
 type prefix func(line []byte) (rest []byte, found bool)
 
 // prefixes are the ones that are known. Each is tried on its own; the rest of the line must be of a known format.
-var prefixes = []prefix{
-	containerd, docker, cutSyslog, cutSyslog5424, cutRsyslog, cutTimestamp, compose, kubectl, inQuotes,
-}
+var prefixes = append(
+	[]prefix{containerd, cutSyslog, cutSyslog5424, cutRsyslog, cutTimestamp, compose, kubectl, inQuotes}, collected(
+		"log",            // docker
+		"MESSAGE",        // journald
+		"textPayload",    // Google Cloud
+		"message", "msg", // Elastic's agents and many others
+		"event.original", // Elastic's pipelines
+		"line",           // Loki
+		"_raw",           // Splunk
+	)...)
 
 // behind parses what a prefix leaves of a line, or the whole line where the prefix is missing.
 func behind(cut prefix, parse parser) parser {
@@ -44,23 +51,18 @@ func containerd(line []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// collected are the fields in which collectors keep a line: docker, journald, Google Cloud, Elastic's agents.
-var collected = []string{"log", "MESSAGE", "textPayload", "message", "msg"}
-
-func docker(line []byte) ([]byte, bool) {
-	if len(line) == 0 || line[0] != '{' {
-		return nil, false
+// collected are the fields of a JSON object in which collectors keep a line.
+func collected(names ...string) (list []prefix) {
+	for _, name := range names {
+		list = append(list, func(line []byte) ([]byte, bool) {
+			if len(line) == 0 || line[0] != '{' {
+				return nil, false
+			}
+			text, ok := unwrapped(line).text(name)
+			return trimEnd([]byte(text)), ok
+		})
 	}
-	var o object
-	if json.Unmarshal(line, &o) != nil {
-		return nil, false
-	}
-	for _, name := range collected {
-		if text, ok := o.text(name); ok {
-			return trimEnd([]byte(text)), true
-		}
-	}
-	return nil, false
+	return list
 }
 
 // cutSyslog cuts <134>Jan  2 15:04:05 host program[1]: of RFC 3164; the number and the host may be missing.

@@ -203,33 +203,42 @@ func (c Config) parser(lines *lineReader, l layout, clock *clock) (parse parser,
 		return nil, errors.New("CSV behind a prefix: remove the prefix")
 	}
 
-	switch l.format {
-	case JSONL:
-		lines.most = maxWhole
-		parse = whole(lines, jsonParser(c, clock))
-	case CSV:
-		lines.most = maxWhole
-		parse, err = csvParser(lines, c, l.comma, clock)
-		parse = whole(lines, parse)
-	case W3C:
-		lines.most = maxWhole
-		parse = whole(lines, w3cParser(c, clock))
-	case Zeek:
-		lines.most = maxWhole
-		parse = whole(lines, zeekParser(c, clock))
-	case ELB:
-		parse = elbParser(clock, c.Requests || c.Response)
-	case HAProxy:
-		parse = haproxyParser(clock, c.Requests || c.Response)
-	default:
-		parse = commonParser(clock, l.common, c.clients, c.Requests || c.Response)
+	kind := kinds[max(l.format, Common)] // an empty log has no format, and any parser does
+	if kind.whole || l.prefix != nil {
+		lines.most = maxWhole // a line of JSON may be behind a prefix
 	}
-
+	if parse, err = kind.parser(lines, c, l, clock); err != nil {
+		return nil, err
+	}
+	if kind.whole {
+		parse = whole(lines, parse)
+	}
 	if l.prefix != nil {
-		lines.most = maxWhole // a line of JSON may be in it
 		parse = behind(l.prefix, parse)
 	}
-	return parse, err
+	return c.mapped(parse), nil
+}
+
+// mapped makes the key of the field that the user says has the client. Expressions make keys of their own, and a line without
+// the field may do for them.
+func (c Config) mapped(parse parser) parser {
+	from := c.Map["ip"]
+	if from == "" || c.Requests {
+		return parse
+	}
+	return func(line []byte) (Event, error) {
+		e, err := parse(line)
+		if err != nil {
+			return e, err
+		}
+		e.mapped = c.Map
+		address, ok := e.Field("ip")
+		if !ok {
+			return e, fmt.Errorf("no field %q that has the client's address", from)
+		}
+		e.Key = []byte(address)
+		return e, nil
+	}
 }
 
 // whole rejects lines that were cut.

@@ -265,7 +265,7 @@ func TestReadFails(t *testing.T) {
 	}{
 		{
 			"binary junk", strings.NewReader("\x7fELF\x02\x01\x01\x00\x00\n\xff\xfe"), accesslog.Config{},
-			"log: cannot tell the format (not common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek); say --format, or convert it " +
+			"log: cannot tell the format (not common, combined, jsonl, csv, vhost, elb, haproxy, w3c, zeek or envoy); say --format, or convert it " +
 				"to CSV with a header; it begins with `\\x7fELF\\x02",
 		},
 		{
@@ -315,7 +315,7 @@ func TestReadFails(t *testing.T) {
 }
 
 func TestEmptyIsNoError(t *testing.T) {
-	for format := accesslog.Auto; format <= accesslog.Zeek; format++ {
+	for format := accesslog.Auto; format <= accesslog.Envoy; format++ {
 		cfg := accesslog.Config{Format: format}
 
 		events, bad, result, err := collect(strings.NewReader(""), cfg)

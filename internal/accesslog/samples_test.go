@@ -68,6 +68,14 @@ var samples = []sample{
 		[]string{getA + " host=api.example.com size=0 headers.user-agent=curl/8.5.0", postB + " size=7"},
 	},
 	{
+		"envoy.log", accesslog.Envoy, twoAt(1709287200_125000, 1709287201_250000),
+		[]string{getA + " host=api.example.com headers.user-agent=curl/8.5.0", postB + ` status=429 headers.user-agent=an "agent"`},
+	},
+	{
+		"istio.log", accesslog.Envoy, twoAt(1709287200_125000, 1709287201_250000),
+		[]string{getA + " host=api.example.com headers.x-forwarded-for=192.0.2.1", postB + " status=503"},
+	},
+	{
 		"ecs.jsonl", accesslog.JSONL, twoAt(1709287200_000000, 1709287201_000000),
 		[]string{getA + " host=api.example.com headers.referer=http://www.example.com/", postB + " user=bob size=7 host=api.example.com"},
 	},
@@ -81,7 +89,7 @@ var samples = []sample{
 		[]string{getA, postB, "  "},
 	},
 	{
-		"alb.log", accesslog.ELB, []string{"1530570180186641 192.0.2.1", "1530570181186641 2001:db8::2"},
+		"alb.log", accesslog.ELB, []string{"1530570168364000 192.0.2.1", "1530570168364000 2001:db8::2"},
 		[]string{getA + " host=www.example.com headers.user-agent=curl/7.46.0", postB + ` headers.user-agent=an "agent"`},
 	},
 	{
@@ -123,6 +131,15 @@ var samples = []sample{
 	{"containerd.log", accesslog.Combined, atTen, []string{getA, postB}},
 	{"containerd_json.log", accesslog.JSONL, atTen, []string{getA, postB}},
 	{"docker.jsonl", accesslog.Combined, atTen, []string{getA, postB}},
+	{"forwarded_first.log", accesslog.Combined, atTen, []string{getA, postB + " user=bob"}},
+	{"forwarded_then_peer.log", accesslog.Combined, atTen, []string{getA, postB + " user=bob headers.user-agent=curl/8.5.0"}},
+	{"forwarded.jsonl", accesslog.JSONL, atTen, []string{getA, postB}},
+	{"loki.jsonl", accesslog.Combined, atTen, []string{getA, postB}},
+	{"splunk.jsonl", accesslog.Combined, atTen, []string{getA, postB}},
+	{"splunk_fields.jsonl", accesslog.JSONL, atTen, []string{getA + " status=200", postB}},
+	{"elasticsearch.jsonl", accesslog.JSONL, atTen, []string{getA + " status=200", postB}},
+	{"elasticsearch_line.jsonl", accesslog.Combined, atTen, []string{getA, postB}},
+	{"google_payload.jsonl", accesslog.JSONL, atTen, []string{getA + " status=200", postB}},
 	{"syslog.log", accesslog.Combined, atTen, []string{getA, postB}},
 	{"syslog5424.log", accesslog.Combined, atTen, []string{getA, postB}},
 	{"rsyslog.log", accesslog.Combined, atTen, []string{getA, postB}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // shape is a form that is not read, by the beginning of its first line, with what to do.
@@ -18,7 +19,6 @@ func looks(begins, advice string) shape { return shape{regexp.MustCompile(begins
 var shapes = []shape{
 	looks(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[[a-z]+\] \d+#`, "an error log of nginx, which has no requests: name the access log"),
 	looks(`^\[\w{3} \w{3} .{15,30}\] \[[\w:]+\]`, "an error log of Apache, which has no requests: name the access log"),
-	looks(`^\[\d{4}-\d\d-\d\dT[^\]]*\] "[A-Z]+ `, "Envoy's text format: let Envoy write JSON (json_format), or convert it to CSV"),
 	looks(`^\d{9,10}\.\d{3} +\d+ \S+ [A-Z_]+/\d{3} `, "Squid's own format: let Squid write combined, or convert it to CSV"),
 	looks(`^[0-9a-f]{64} \S+ \[\d\d/`, "a server access log of S3: convert it to CSV"),
 	looks(`^\s*\[\s*(\{.*)?$`, "a JSON array: jq -c '.[]' FILE | shadowlimit replay -"),
@@ -31,7 +31,8 @@ var shapes = []shape{
 
 // unknown says that the format is not known, what the log looks like, and what to do.
 func unknown(lines [][]byte) error {
-	const formats = "common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek"
+	names := FormatNames()[1:]
+	formats := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	for _, shape := range shapes {
 		if shape.begins.Match(lines[0]) {
 			return fmt.Errorf("cannot tell the format: it looks like %s", shape.advice)

@@ -11,7 +11,7 @@ var errFields = errors.New("no #Fields line before it")
 
 // w3cParser reads the W3C extended log format, of IIS and of CloudFront's standard logs. Its times are in UTC. A #Fields line,
 // which may come again in the middle of a log, names the columns.
-func w3cParser(cfg Config, clock *clock) parser {
+func w3cParser(_ *lineReader, cfg Config, _ layout, clock *clock) (parser, error) {
 	var columns *header
 	var day string
 	read := newNamed(cfg, clock)
@@ -34,7 +34,7 @@ func w3cParser(cfg Config, clock *clock) parser {
 			return Event{}, errColumns
 		}
 		return read.event(newW3CCells(columns, values, day))
-	}
+	}, nil
 }
 
 // w3cTime is a column that is added to each line: its date and its time.

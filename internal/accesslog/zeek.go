@@ -15,7 +15,7 @@ type zeekTable struct {
 }
 
 // zeekParser reads Zeek's tables.
-func zeekParser(cfg Config, clock *clock) parser {
+func zeekParser(_ *lineReader, cfg Config, _ layout, clock *clock) (parser, error) {
 	t := zeekTable{separator: "\t", unset: "-", empty: "(empty)"}
 	read := newNamed(cfg, clock)
 	return func(line []byte) (Event, error) {
@@ -37,7 +37,7 @@ func zeekParser(cfg Config, clock *clock) parser {
 			}
 		}
 		return read.event(cells{t.columns, values})
-	}
+	}, nil
 }
 
 // direct obeys a directive.

@@ -43,6 +43,16 @@ func dottedHost(addr string) (host string, ok bool) {
 // The field is used only if the peer is trusted. Entries before one that is no address are not used, because anyone may
 // have written them: the client is then the last known proxy.
 func ForwardedFor(trusted ...netip.Prefix) func(*http.Request) string {
+	return behind(trusted, "X-Forwarded-For", parseAddr)
+}
+
+// Forwarded is ForwardedFor for proxies that append to the field Forwarded of RFC 7239 in place of X-Forwarded-For.
+func Forwarded(trusted ...netip.Prefix) func(*http.Request) string {
+	return behind(trusted, "Forwarded", parseForwarded)
+}
+
+// behind returns a resolver that reads a list of clients from the right, where the nearest proxy has written.
+func behind(trusted []netip.Prefix, field string, parse func(entry string) (netip.Addr, bool)) func(*http.Request) string {
 	trusted = unmapped(trusted)
 	isTrusted := func(a netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -54,8 +64,8 @@ func ForwardedFor(trusted ...netip.Prefix) func(*http.Request) string {
 			return client.text
 		}
 
-		for entry := range lastFirst(r.Header["X-Forwarded-For"]) {
-			addr, ok := parseAddr(entry)
+		for entry := range lastFirst(r.Header[field]) {
+			addr, ok := parse(entry)
 			if !ok {
 				break
 			}
@@ -181,6 +191,21 @@ func parseAddr(text string) (netip.Addr, bool) {
 	}
 
 	return addr.Unmap().WithZone(""), true
+}
+
+// parseForwarded reads the address of an element such as for="[2001:db8::1]:4711";proto=https. An element whose quotes do not close,
+// as when a comma in quotes has cut it, is none: whoever wrote the part before it may be a client that wants to be another one.
+func parseForwarded(element string) (netip.Addr, bool) {
+	if strings.Count(element, `"`)%2 != 0 {
+		return netip.Addr{}, false
+	}
+	for pair := range strings.SplitSeq(element, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if strings.EqualFold(name, "for") {
+			return parseAddr(strings.Trim(value, `"`))
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // mostForwarded bounds the entries of a list that are read, so that a client cannot make a request expensive.

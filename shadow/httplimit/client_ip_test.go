@@ -127,6 +127,32 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
+// Forwarded finds the client by the rule of ForwardedFor, and takes no element whose quotes a client may have left open.
+func TestForwarded(t *testing.T) {
+	client := httplimit.Forwarded(netip.MustParsePrefix("10.0.0.0/8"))
+	tests := []struct {
+		peer, want string
+		lines      []string
+	}{
+		{"10.0.0.2:1", "192.0.2.1", []string{"for=192.0.2.1"}},
+		{"10.0.0.2:1", "2001:db8::1", []string{`By=10.0.0.2; For="[2001:db8::1]:4711" ;proto=https`}},
+		{"10.0.0.2:1", "192.0.2.1", []string{"for=1.1.1.1, for=192.0.2.1", "for=10.0.0.7"}},
+		{"192.0.2.9:1", "192.0.2.9", []string{"for=1.1.1.1"}},
+		{"10.0.0.2:1", "10.0.0.7", []string{"for=_hidden, for=10.0.0.7"}},
+		{"10.0.0.2:1", "10.0.0.2", []string{"for=unknown"}},
+		{"10.0.0.2:1", "10.0.0.2", []string{"proto=https"}},
+		{"10.0.0.2:1", "10.0.0.2", []string{`for=192.0.2.1;host="a,b"`}},
+		{"10.0.0.2:1", "192.0.2.1", []string{`for=1.1.1.1;host=", for=192.0.2.1`}},
+		{"10.0.0.2:1", "10.0.0.2", nil},
+	}
+	for _, tt := range tests {
+		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"Forwarded": tt.lines, "X-Forwarded-For": {"1.1.1.1"}}}
+		if got := client(r); got != tt.want {
+			t.Errorf("%q of %s: %s, want %s", tt.lines, tt.peer, got, tt.want)
+		}
+	}
+}
+
 func TestHeaderIP(t *testing.T) {
 	by := httplimit.HeaderIP("cf-connecting-ip", netip.MustParsePrefix("10.0.0.0/8"))
 	for _, tt := range []struct {

@@ -8,7 +8,7 @@
 // # Caveats
 //
 // By default the client's address is the connection's. Behind a proxy that is the proxy's, and all clients would share
-// one budget, so set Config.ClientIP: ForwardedFor, ForwardedForHops or HeaderIP.
+// one budget, so set Config.ClientIP: ForwardedFor, Forwarded, ForwardedForHops or HeaderIP.
 //
 // Policies see the method and the path as the client sent them. In http.ServeMux, a handler for GET also serves HEAD,
 // and one without a method serves every method, even an invented one: limit by request.route, or name all methods. A
