@@ -182,7 +182,7 @@ func limitRefused(o *Observation) bool { return o.Status == Failed && errors.Is(
 func (e *entry) stepSide(slot int, c *Check, r Role, sides *chargedSides, at int64, when time.Time, o *Observation) bool {
 	name := sides.names[r]
 	if name == noPart {
-		*o = Unjudged(Absent)
+		*o = Observation{}
 		return false
 	}
 
@@ -276,7 +276,7 @@ func (e *entry) note(c *Check, sides *chargedSides, at int64, into *[2]Observati
 
 	// Without an enforced side here, the other one stands for the key.
 	r := c.Enforced
-	if into[r].Status == Absent {
+	if into[r].Status == NotAsked {
 		r = r.Other()
 	}
 	if into[r].Status != Judged {

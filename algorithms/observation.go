@@ -1,7 +1,6 @@
 package algorithms
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -16,9 +15,9 @@ type Observation struct {
 	Reason SkipReason
 	// Decision is the side's answer. It is meaningful only if Status is Judged.
 	Decision Decision
-	// Err is nil if and only if Status is Judged. It puts into words why there is no
-	// decision: the limit or the check was refused, the store did not answer, or the
-	// side was not asked. Code that has to know which of them reads Status.
+	// Err is set if and only if Status is Failed or Skipped. It puts into words why there
+	// is no decision: the limit or the check was refused, the store did not answer, or the
+	// side could not be asked. Code that has to know which of them reads Status.
 	Err error
 	// At is the instant at which the side was judged.
 	At time.Time
@@ -41,15 +40,15 @@ func (o *Observation) Counts(cost int64) bool { return cost > 0 && o.Decision.Al
 type Status uint8
 
 const (
-	Judged   Status = iota // the side has decided
+	NotAsked Status = iota // the zero value; the check may have no such side
+	Judged                 // the side has decided
 	Failed                 // the side was asked and has no decision
-	Absent                 // the check has no such side
 	Deferred               // the side is judged after the answer to the request
-	Skipped                // the side was not asked, for a Reason
+	Skipped                // the side should have been asked and was not, for a Reason
 	statuses = iota
 )
 
-var statusNames = [statuses]string{"judged", "failed", "absent", "deferred", "skipped"}
+var statusNames = [statuses]string{"not_asked", "judged", "failed", "deferred", "skipped"}
 
 // String returns the status in lower case.
 func (s Status) String() string { return statusNames[s] }
@@ -76,24 +75,13 @@ var skipReasonNames = [skipReasons]string{"other", "queue_full", "breaker_open",
 // String returns the name as in metrics.
 func (r SkipReason) String() string { return skipReasonNames[r] }
 
-// The texts of observations without a decision. No code compares with them.
-var (
-	statusErrors = [statuses]error{
-		Failed:   errors.New("algorithms: the side failed"),
-		Absent:   errors.New("algorithms: the check has no such side"),
-		Deferred: errors.New("algorithms: the side is judged after the answer to the request"),
-		Skipped:  errors.New("algorithms: the side was skipped"),
+// The texts of sides that were skipped. No code compares with them.
+var skipErrors = func() (list [skipReasons]error) {
+	for r := range list {
+		list[r] = fmt.Errorf("algorithms: the side was skipped: %s", SkipReason(r))
 	}
-	skipErrors = func() (list [skipReasons]error) {
-		for r := range list {
-			list[r] = fmt.Errorf("%w: %s", statusErrors[Skipped], SkipReason(r))
-		}
-		return list
-	}()
-)
-
-// Unjudged returns the observation of a side that is Absent or Deferred.
-func Unjudged(s Status) Observation { return Observation{Status: s, Err: statusErrors[s]} }
+	return list
+}()
 
 // Skip returns the observation of a side that was not asked.
 func Skip(r SkipReason) Observation {
@@ -109,7 +97,7 @@ func (o *Observation) Check() error {
 	switch {
 	case o.Status >= statuses:
 		return fmt.Errorf("algorithms: observation: unknown status %d", o.Status)
-	case (o.Status == Judged) != (o.Err == nil):
+	case (o.Status == Failed || o.Status == Skipped) != (o.Err != nil):
 		return fmt.Errorf("algorithms: observation: status %s with the error %v", o.Status, o.Err)
 	case o.Reason >= skipReasons:
 		return fmt.Errorf("algorithms: observation: unknown reason %d", o.Reason)

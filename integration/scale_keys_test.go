@@ -195,7 +195,7 @@ func fullLedger(t *testing.T, instances int) map[string]int64 {
 
 // observeHour counts requests of 200 clients in each minute of an hour.
 func observeHour(r *evidence.Recorder, hour time.Time) {
-	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
+	allow, deny := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{Status: algorithms.Judged}
 	late := algorithms.Skip(algorithms.QueueFull)
 	kinds := [][2]algorithms.Observation{
 		{allow, allow}, {allow, allow}, {allow, deny}, {deny, allow}, {deny, deny}, {allow, late},

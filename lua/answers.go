@@ -16,7 +16,7 @@ func (c *call) observe(took time.Duration) {
 	// The slot of the record is migrating, and a log is a second key that may have moved already. The
 	// enforced side was sent alone (submitMigrating), and the other one is skipped.
 	if c.reduced {
-		c.into[c.order()[0].Other()] = algorithms.Unjudged(algorithms.Deferred)
+		c.into[c.order()[0].Other()] = algorithms.Observation{Status: algorithms.Deferred}
 	}
 
 	checks, few := c.list, [1]*call{c}
@@ -79,7 +79,7 @@ func (c *call) write(answers *[2]answer, at int64, took time.Duration, blocked b
 			*o = algorithms.Failure(a.err)
 		default:
 			a.decision.Capacity = c.capacities[r]
-			*o = algorithms.Observation{At: time.UnixMicro(at), Decision: a.decision, Lost: a.lost, Blocked: blocked}
+			*o = algorithms.Observation{Status: algorithms.Judged, At: time.UnixMicro(at), Decision: a.decision, Lost: a.lost, Blocked: blocked}
 			if c.check.Receipt != nil && o.Counts(c.check.Cost) {
 				c.check.Receipt.Sides[r] = algorithms.Charged{Side: c.check.Sides[r], At: a.last, Opened: a.aux}
 			}

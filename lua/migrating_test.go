@@ -85,9 +85,9 @@ func TestMigratingSlot(t *testing.T) {
 	}{
 		{"a log beside", both, algorithms.Authoritative, -1, algorithms.Judged, algorithms.Deferred, 2},
 		{"an enforced log, the other side beside", both, algorithms.Candidate, 2, algorithms.Judged, algorithms.Deferred, 3},
-		{"a log alone", [2]algorithms.Side{log}, algorithms.Authoritative, 3, algorithms.Judged, algorithms.Absent, 4},
-		{"a log alone, for long", [2]algorithms.Side{log}, algorithms.Authoritative, -1, refused, algorithms.Absent, 4},
-		{"no log", [2]algorithms.Side{window}, algorithms.Authoritative, -1, algorithms.Judged, algorithms.Absent, 1},
+		{"a log alone", [2]algorithms.Side{log}, algorithms.Authoritative, 3, algorithms.Judged, algorithms.NotAsked, 4},
+		{"a log alone, for long", [2]algorithms.Side{log}, algorithms.Authoritative, -1, refused, algorithms.NotAsked, 4},
+		{"no log", [2]algorithms.Side{window}, algorithms.Authoritative, -1, algorithms.Judged, algorithms.NotAsked, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

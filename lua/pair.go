@@ -158,7 +158,7 @@ func (p *Pair) prepare(c *algorithms.Check, record string, into *[2]algorithms.O
 	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
 		side := &c.Sides[r]
 		if !side.Present() {
-			into[r] = algorithms.Unjudged(algorithms.Absent)
+			into[r] = algorithms.Observation{}
 			continue
 		}
 

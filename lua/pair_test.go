@@ -188,7 +188,7 @@ func TestEvaluateWithoutASide(t *testing.T) {
 	c := check(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})
 	c.Sides[0] = algorithms.Side{}
 
-	if o := evaluate(t, pair, c)[0][0]; o.Status != algorithms.Absent {
+	if o := evaluate(t, pair, c)[0][0]; o.Status != algorithms.NotAsked {
 		t.Errorf("%s: %v, want that the side is absent", o.Status, o.Err)
 	}
 }

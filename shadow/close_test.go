@@ -62,7 +62,7 @@ func TestNegativeCostIsDenied(t *testing.T) {
 		for _, rule := range []string{"local", "allow", "deny"} {
 			p.policy.OnFailure = rule
 			d := p.Allow(t.Context(), "k", -1)
-			if d.Allowed || d.Fallback || d.RetryAfter != algorithms.Never || d.Capacity != 1 || d.Unenforced().Status != algorithms.Absent {
+			if d.Allowed || d.Fallback || d.RetryAfter != algorithms.Never || d.Capacity != 1 || d.Unenforced().Status != algorithms.NotAsked {
 				t.Errorf("%s: a cost of -1: %+v", rule, d)
 			}
 		}

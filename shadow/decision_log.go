@@ -77,8 +77,11 @@ func (cfg *DecisionLogConfig) log(c *Comparison) {
 
 // answerAttrs are a side's answer, or why it has none.
 func answerAttrs(o *algorithms.Observation) []any {
-	if o.Status != algorithms.Judged {
+	switch {
+	case o.Err != nil:
 		return []any{slog.String("error", o.Err.Error())}
+	case o.Status != algorithms.Judged:
+		return []any{slog.String("status", o.Status.String())}
 	}
 	return []any{
 		slog.Bool("allowed", o.Decision.Allowed),

@@ -265,7 +265,6 @@ func (p *Pair) refuse() Decision {
 	return Decision{
 		Decision: algorithms.Decision{Capacity: limit.Capacity(), RetryAfter: algorithms.Never},
 		Policy:   p.check.Policy, Limit: limit.Requests, Window: limit.Window,
-		unenforced: algorithms.Unjudged(algorithms.Absent),
 	}
 }
 

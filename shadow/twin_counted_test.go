@@ -24,7 +24,8 @@ func (n *twinCounts) add(c *Comparison) {
 	counts := func(o *algorithms.Observation) bool {
 		return o.Status == algorithms.Judged || o.Status == algorithms.Failed
 	}
-	if !counts(&c.Observed[0]) && !counts(&c.Observed[1]) {
+	// No custom limiter is asked to look.
+	if c.Cost > 0 && !counts(&c.Observed[0]) && !counts(&c.Observed[1]) {
 		n.without.Add(1)
 	}
 }

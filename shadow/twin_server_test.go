@@ -112,7 +112,7 @@ func (s *twinServer) run(ctx context.Context, checks []algorithms.Check, life in
 			other := c.Enforced.Other()
 			c.Sides[other] = algorithms.Side{}
 			list[i].Observations, list[i].err = s.judge(c)
-			list[i].Observations[other] = algorithms.Unjudged(algorithms.Deferred)
+			list[i].Observations[other] = algorithms.Observation{Status: algorithms.Deferred}
 		default:
 			list[i].Observations, list[i].err = s.judge(c)
 		}
@@ -238,7 +238,7 @@ func (l *twinLink) Evaluate(ctx context.Context, checks []algorithms.Check, into
 			case kept[i].Sides[role].Present():
 				into[i][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: failed})
 			default:
-				into[i][role] = algorithms.Unjudged(algorithms.Absent)
+				into[i][role] = algorithms.Observation{}
 			}
 		}
 	}

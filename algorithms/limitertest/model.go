@@ -178,7 +178,7 @@ func counted(c *algorithms.Check, o *algorithms.Observation) bool {
 // looked at.
 func judge(c *algorithms.Check, s *algorithms.Side, part *modelPart, at int64, blocked bool) algorithms.Observation {
 	if !s.Present() {
-		return algorithms.Unjudged(algorithms.Absent)
+		return algorithms.Observation{}
 	}
 
 	// The limit is checked before the cost: a check with both wrong names the limit.
@@ -197,7 +197,7 @@ func judge(c *algorithms.Check, s *algorithms.Side, part *modelPart, at int64, b
 	if blocked && part.oracle.copied().Step(s.Limit, cost, at).Allowed {
 		cost = 0
 	}
-	return algorithms.Observation{At: time.UnixMicro(at), Decision: part.oracle.Step(s.Limit, cost, at), Blocked: blocked}
+	return algorithms.Observation{Status: algorithms.Judged, At: time.UnixMicro(at), Decision: part.oracle.Step(s.Limit, cost, at), Blocked: blocked}
 }
 
 // part returns the side's part, one without an oracle if there is none. The role is no part of its name: when

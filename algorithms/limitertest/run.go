@@ -99,7 +99,7 @@ func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algo
 		if into[i][0].Status != algorithms.Judged {
 			t.Fatalf("event %d, %+v under %s: %v", i, events[i], l, into[i][0].Err)
 		}
-		if into[i][1].Status != algorithms.Absent {
+		if into[i][1].Status != algorithms.NotAsked {
 			t.Fatalf("event %d, %+v under %s: the absent side is %s", i, events[i], l, into[i][1].Status)
 		}
 		decisions[i] = into[i][0].Decision

@@ -202,7 +202,7 @@ func TestPanicDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
 			if panics {
 				panic("a hook of the client")
 			}
-			into[0] = [2]algorithms.Observation{answerOf(err), algorithms.Unjudged(algorithms.Absent)}
+			into[0] = [2]algorithms.Observation{answerOf(err), algorithms.Observation{}}
 			return nil
 		}))
 		try := func() (e error) {

@@ -28,7 +28,7 @@ func call(ctx context.Context, l caller, c *algorithms.Check, limit algorithms.L
 	start := time.Now()
 	o.Decision, o.Err = l.Allow(ctx, c.Key, limit, c.Cost)
 	o.Took = time.Since(start)
-	if o.Err != nil {
+	if o.Status = algorithms.Judged; o.Err != nil {
 		o.Status = algorithms.Failed
 	}
 	return o

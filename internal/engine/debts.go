@@ -157,7 +157,7 @@ func waits(check *algorithms.Check, role algorithms.Role, wait time.Duration) al
 	if !d.Allowed {
 		d.RetryAfter = wait
 	}
-	return algorithms.Observation{Decision: d}
+	return algorithms.Observation{Status: algorithms.Judged, Decision: d}
 }
 
 // timeToPay is how long a limit needs to admit a cost, rounded up.

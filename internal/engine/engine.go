@@ -255,12 +255,8 @@ func (e *Engine) evaluate(ctx context.Context, s *Scratch) {
 		return
 	}
 
-	// The zero observation says Judged. A side that no store writes needs another one.
-	if one == nil {
-		absent := algorithms.Unjudged(algorithms.Absent)
-		for i := range s.observed {
-			s.observed[i] = Observations{absent, absent}
-		}
+	if one == nil { // nothing of an earlier request may stay in a side that no store writes
+		clear(s.observed)
 		if only {
 			return
 		}

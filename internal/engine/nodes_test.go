@@ -42,7 +42,7 @@ func (f *fakeCluster) EvaluateRecords(_ context.Context, checks []algorithms.Che
 	for i := range checks {
 		node := f.address(records[i])
 		f.asked[node]++
-		into[i] = Observations{{Decision: algorithms.Decision{Capacity: 1}}}
+		into[i] = Observations{{Status: algorithms.Judged, Decision: algorithms.Decision{Capacity: 1}}}
 		if f.dead[node] {
 			into[i] = Observations{algorithms.Failure(&lua.StoreError{Err: errors.New("refused")})}
 		}

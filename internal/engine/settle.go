@@ -66,7 +66,7 @@ func (ev *evaluation) answerNone(c *algorithms.Check, o *Observations) {
 // markUnasked says why no store was asked for the side that is not enforced.
 func (ev *evaluation) markUnasked(c *algorithms.Check, o *Observations) {
 	if ev.other == otherAsync || ev.other == otherBeside {
-		o[c.Enforced.Other()] = algorithms.Unjudged(algorithms.Deferred)
+		o[c.Enforced.Other()] = algorithms.Observation{Status: algorithms.Deferred}
 	}
 }
 

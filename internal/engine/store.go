@@ -285,7 +285,7 @@ func anyAnswer(checks []algorithms.Check, into []Observations) bool {
 func answerAll(o algorithms.Observation, checks []algorithms.Check, into []Observations) {
 	for i := range checks {
 		for role, side := range checks[i].Sides {
-			into[i][role] = algorithms.Unjudged(algorithms.Absent)
+			into[i][role] = algorithms.Observation{}
 			if side.Present() {
 				into[i][role] = o
 			}

@@ -27,7 +27,7 @@ func (f *failing) Evaluate(_ context.Context, checks []algorithms.Check, into []
 			f.both++
 		}
 		for role := range into[i] {
-			if into[i][role] = (algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}); f.err != nil {
+			if into[i][role] = (algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}); f.err != nil {
 				into[i][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: f.err})
 			}
 		}
@@ -76,12 +76,12 @@ func TestRefusedChecksTellNothingOfTheStore(t *testing.T) {
 	asked := 0
 	s := storeOn(pairFunc(func(_ context.Context, checks []algorithms.Check, into [][2]algorithms.Observation) error {
 		if checks[0].Cost < 0 { // as lua.Pair: refused without asking Redis
-			into[0] = [2]algorithms.Observation{algorithms.Failure(algorithms.ErrCost), algorithms.Unjudged(algorithms.Absent)}
+			into[0] = [2]algorithms.Observation{algorithms.Failure(algorithms.ErrCost), algorithms.Observation{}}
 			return nil
 		}
 		asked++
 		refused := &lua.StoreError{Err: errors.New("refused")}
-		into[0] = Observations{algorithms.Failure(refused), algorithms.Unjudged(algorithms.Absent)}
+		into[0] = Observations{algorithms.Failure(refused), algorithms.Observation{}}
 		return nil
 	}))
 	c := algorithms.Check{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}}}
@@ -113,7 +113,7 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 			deadline, _ := ctx.Deadline()
 			select {
 			case <-time.After(answersIn):
-				into[0] = Observations{}
+				into[0] = Observations{{Status: algorithms.Judged}, {Status: algorithms.Judged}}
 			case <-time.After(time.Until(deadline) - 10*time.Microsecond):
 				for role := range into[0] {
 					into[0][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: os.ErrDeadlineExceeded})

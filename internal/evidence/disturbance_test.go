@@ -15,10 +15,10 @@ import (
 var (
 	disturbedNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-	answerAllow  = algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	answerDeny   = algorithms.Observation{}
+	answerAllow  = algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
+	answerDeny   = algorithms.Observation{Status: algorithms.Judged}
 	answerFailed = algorithms.Failure(context.DeadlineExceeded)
-	lostChecks   = algorithms.Observation{Lost: true}
+	lostChecks   = algorithms.Observation{Status: algorithms.Judged, Lost: true}
 )
 
 // minuteOf returns the only minute and the ticks of a recorder.

@@ -22,7 +22,7 @@ func TestMinuteSamplesEveryDifference(t *testing.T) {
 
 // A clock that is wrong can say the first minute of all, or one before it, also when a batch has taken all minutes.
 func TestMinutesBeforeTheEpochAreCounted(t *testing.T) {
-	o := [2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {}}
+	o := [2]algorithms.Observation{{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}, {Status: algorithms.Judged}}
 	r, setting := NewRecorder(nil), &Setting{Cost: 1}
 	for _, at := range []time.Time{{}, time.Unix(0, 0)} {
 		r.Observe("k", 7, at, &o, setting)

@@ -9,11 +9,11 @@ import (
 )
 
 func TestCompare(t *testing.T) {
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	deny := algorithms.Observation{}
+	allow := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
+	deny := algorithms.Observation{Status: algorithms.Judged}
 	failed := algorithms.Failure(errors.New("no answer"))
-	absent := algorithms.Unjudged(algorithms.Absent)
-	degraded := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}, Degraded: true}
+	absent := algorithms.Observation{}
+	degraded := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}, Degraded: true}
 	tests := []struct {
 		authoritative, candidate algorithms.Observation
 		want                     evidence.Outcome

@@ -35,8 +35,8 @@ func TestProtectedKeysAreCountedExactly(t *testing.T) {
 			r := rapid.SampledFrom(fleet).Draw(t, "instance")
 			key := fmt.Sprint("k", rapid.IntRange(0, 9).Draw(t, "key"))
 			o := [2]algorithms.Observation{
-				{Decision: algorithms.Decision{Allowed: rapid.Bool().Draw(t, "allowed")}},
-				{Decision: algorithms.Decision{Allowed: rapid.Bool().Draw(t, "given")}},
+				{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: rapid.Bool().Draw(t, "allowed")}},
+				{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: rapid.Bool().Draw(t, "given")}},
 			}
 			setting := Setting{Cost: 1, Protected: rapid.Bool().Draw(t, "protected"), Enforced: algorithms.Role(rapid.IntRange(0, 1).Draw(t, "enforced"))}
 			outcome := r.Observe(key, Hash("test", "p", key), noon, &o, &setting)
@@ -110,7 +110,7 @@ func TestProtectedKeysAreMasked(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	nameOf := func(secret string) string {
 		r := NewRecorder([]byte(secret))
-		o := [2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {}}
+		o := [2]algorithms.Observation{{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}, {Status: algorithms.Judged}}
 		for _, key := range []string{"alice", "bob", "carol"} {
 			r.Observe(key, Hash("test", "p", key), noon, &o, &Setting{Cost: 1, Protected: true})
 		}
@@ -128,7 +128,7 @@ func TestProtectedKeysAreMasked(t *testing.T) {
 // A protected key loses declared differences, and gains them, too. Failed comparisons do not count.
 func TestWhatProtectedKeysLose(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
+	allow, deny := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{Status: algorithms.Judged}
 	failed := algorithms.Observation{Status: algorithms.Failed}
 	declared := Setting{Expected: algorithms.Expected{NewlyDenied: true, NewlyAllowed: true}}
 	tests := map[string]struct {

@@ -105,7 +105,7 @@ func (r *Recorder) Observe(
 		s.total.Decisions[role].count(&o[role])
 	}
 	s.total.Enforced[setting.Enforced].count(&o[setting.Enforced])
-	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Cost == 0 || o[0].Blocked || o[1].Blocked {
+	if o[algorithms.Candidate].Status == algorithms.NotAsked || setting.Completed || setting.Cost == 0 || o[0].Blocked || o[1].Blocked {
 		return outcome
 	}
 	hour, minute := s.minute(at.Unix() / SecondsPerMinute)

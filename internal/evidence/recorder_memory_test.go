@@ -32,7 +32,7 @@ func (r *Recorder) bytes() (n uintptr) {
 // a policy file that protects others of them again and again.
 func TestAMillionKeysAreBounded(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	o := [2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {}}
+	o := [2]algorithms.Observation{{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}, {Status: algorithms.Judged}}
 	r, setting := NewRecorder(nil), &Setting{Cost: 1, Protected: true}
 	for n := range uint64(1_000_000) {
 		at := noon.Add(time.Duration(n/250_000) * time.Hour)

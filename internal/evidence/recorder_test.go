@@ -15,8 +15,8 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func observed(o evidence.Outcome) *[2]algorithms.Observation {
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	deny := algorithms.Observation{}
+	allow := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
+	deny := algorithms.Observation{Status: algorithms.Judged}
 	failed := algorithms.Failure(errors.New("no answer"))
 
 	return map[evidence.Outcome]*[2]algorithms.Observation{
@@ -70,7 +70,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 
 func TestPlainLimitersAreNotCompared(t *testing.T) {
 	r := evidence.NewRecorder(nil)
-	o := &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, algorithms.Unjudged(algorithms.Absent)}
+	o := &[2]algorithms.Observation{{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}}
 	r.Observe("k", 1, noon, o, &evidence.Setting{Cost: 1})
 
 	totals := r.Totals()

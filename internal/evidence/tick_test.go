@@ -8,10 +8,10 @@ import (
 )
 
 func TestTicksCountWhatTheCandidateDoes(t *testing.T) {
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	allow := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
 	failed := algorithms.Failure(algorithms.ErrLimit)
 	took := func(d time.Duration) algorithms.Observation {
-		return algorithms.Observation{Decision: algorithms.Decision{Allowed: true}, Took: d}
+		return algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}, Took: d}
 	}
 
 	tests := []struct {

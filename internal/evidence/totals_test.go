@@ -12,7 +12,7 @@ import (
 
 // answer returns a decision of a side that was judged.
 func answer(allowed bool, remaining int64, retryAfter time.Duration) algorithms.Observation {
-	return algorithms.Observation{
+	return algorithms.Observation{Status: algorithms.Judged,
 		Decision: algorithms.Decision{Allowed: allowed, Remaining: remaining, RetryAfter: retryAfter},
 	}
 }
@@ -50,7 +50,7 @@ func TestCompletedCountsWhatPlainDoes(t *testing.T) {
 	for cost := range int64(2) {
 		both := observed(evidence.AgreeAllow)
 		alone := *both
-		alone[algorithms.Candidate] = algorithms.Unjudged(algorithms.Absent)
+		alone[algorithms.Candidate] = algorithms.Observation{}
 		plain.Observe("k", 1, noon, &alone, &evidence.Setting{Cost: cost})
 		completed.Observe("k", 1, noon, both, &evidence.Setting{Cost: cost, Completed: true})
 	}
@@ -68,7 +68,7 @@ func TestReasonsOfInconclusiveComparisons(t *testing.T) {
 	allow := answer(true, 1, 0)
 	degraded := allow
 	degraded.Degraded = true
-	absent := algorithms.Unjudged(algorithms.Absent)
+	absent := algorithms.Observation{}
 
 	for reason, o := range map[algorithms.SkipReason]*[2]algorithms.Observation{
 		algorithms.QueueFull:   {allow, algorithms.Skip(algorithms.QueueFull)},

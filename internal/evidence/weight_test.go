@@ -50,8 +50,8 @@ func TestTopWeights(t *testing.T) {
 // The keys that differ most survive packing and unpacking. With a secret their own hashes are not written.
 func TestTicksNameTheWorstKeys(t *testing.T) {
 	now := time.Unix(600_000, 0)
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	deny := algorithms.Observation{}
+	allow := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
+	deny := algorithms.Observation{Status: algorithms.Judged}
 
 	for name, secret := range map[string][]byte{"in clear": nil, "with a secret": []byte("secret")} {
 		r := NewRecorder(secret)

@@ -17,15 +17,15 @@ import (
 
 // asked lets a policy's recorder count a request, as a decided one does.
 func asked(p *Policy) {
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	allow := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
 	p.Recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &evidence.Setting{Cost: 1})
 }
 
 // newlyDenied lets a recorder count a request that the enforced candidate denies, and the authoritative allows.
 func newlyDenied(p *Policy, hash uint64) {
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	allow := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
 	setting := &evidence.Setting{Cost: 1, Enforced: algorithms.Candidate}
-	p.Recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {}}, setting)
+	p.Recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {Status: algorithms.Judged}}, setting)
 }
 
 // running starts an instance of a fingerprint, with a log.

@@ -60,7 +60,7 @@ func (r *run) observe(e event, o *algorithms.Observation) {
 		r.model = &model{hours: map[int64]*evidence.Tally{}, keys: map[uint32]*[2]int64{}}
 	}
 
-	var sides [2]algorithms.Observation
+	sides := [2]algorithms.Observation{{Status: algorithms.Judged}, {Status: algorithms.Judged}}
 	sides[0].Decision.Allowed = e.observed == ObservedAllowed
 	sides[1].Decision.Allowed = o.Decision.Allowed
 	outcome := evidence.Compare(&sides)

@@ -74,7 +74,7 @@ func (r *run) flush() error {
 }
 
 // allowedByNone is the answer of an authoritative that is none.
-var allowedByNone = algorithms.Observation{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
+var allowedByNone = algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 
 type run struct {
 	events    *Events

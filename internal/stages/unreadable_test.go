@@ -50,8 +50,8 @@ func writeBurst(t *testing.T, l evidence.Ledger, s State, at time.Time, share fl
 	r := evidence.NewRecorder(nil)
 	for i := range 1000 {
 		key := fmt.Sprint("client-", i%500)
-		allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-		o := [2]algorithms.Observation{allow, {Decision: algorithms.Decision{Allowed: float64(i%500) >= 500*share}}}
+		allow := algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
+		o := [2]algorithms.Observation{allow, {Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: float64(i%500) >= 500*share}}}
 		r.Observe(key, evidence.Hash("svc", "p", key), at, &o, &evidence.Setting{Cost: 1, Enforced: enforced})
 	}
 

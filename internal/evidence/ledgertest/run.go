@@ -41,8 +41,8 @@ const back = 100 * time.Minute
 
 // answers of the sides, and one comparison with each of them.
 var (
-	allow   = algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	deny    = algorithms.Observation{}
+	allow   = algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: true}}
+	deny    = algorithms.Observation{Status: algorithms.Judged}
 	answers = [][2]algorithms.Observation{
 		{allow, allow}, {deny, deny}, {allow, deny}, {deny, allow}, {allow, algorithms.Failure(context.DeadlineExceeded)},
 		{allow, algorithms.Skip(algorithms.QueueFull)},
