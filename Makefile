@@ -54,7 +54,7 @@ long: components servers mutants ## search for programs in which twins, models o
 	$(MAKE) test SHORT=
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins|DisturbedTime' -rapid.checks 2000 -timeout 0
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./internal/evidence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
-	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run LeadersThatStop -count=1
+	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run 'LeadersThatStop|^TestNight$$' -count=1 -timeout 30m
 	. ./$(COMPONENTS) && cd integration && $(GO) test -run RandomDisturbances -disturbances 300 -seed 0 -timeout 60m -v
 
 .PHONY: scale
