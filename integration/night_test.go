@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,9 +72,10 @@ type page struct {
 // denied, nobody is paged for nothing, and what has to be told is told.
 func TestNight(t *testing.T) {
 	if os.Getenv(longVariable) == "" || testing.Short() {
-		t.Skip("takes eight minutes: run make long")
+		t.Skip("takes thirteen minutes: run make long")
 	}
 	n := newNight(t)
+	t.Cleanup(func() { n.tell(t) })
 	good, old := nightFile(n.name, 60), nightFile(n.name, 1)
 	n.promote(t, stages.Step{Stage: stages.Promoted})
 	n.pass(30 * time.Second)
@@ -83,15 +85,17 @@ func TestNight(t *testing.T) {
 		n.stop()
 		n.fires(t, "ShadowlimitBreakerOpen", "warning")
 		n.fires(t, "ShadowlimitFallbackDecisions", "warning")
-		n.pass(45 * time.Second) // a candidate that fails alone for 30 s is an alarm
 		if empty {
 			n.data = t.TempDir()
+		} else {
+			n.pass(190 * time.Second) // a candidate that fails alone for three minutes is rolled back
 		}
 		n.startRedis(t)
 		t.Logf("%s: Redis is back, empty: %t", n.clock(), empty)
 		n.all(t, "promoted", time.Minute)
-		n.pass(40 * time.Second)
+		n.pass(40 * time.Second) // in which two evaluations see what was written of the outage
 		n.rests(t, "ShadowlimitBreakerOpen")
+		n.all(t, "promoted", time.Second)
 	}
 
 	t.Logf("%s: an instance is killed", n.clock())
@@ -348,6 +352,24 @@ func (n *night) until(t *testing.T, what string, limit time.Duration, met func()
 				}
 			}
 			t.Fatalf("%s: waited %s in vain until %s", n.clock(), limit, what)
+		}
+	}
+}
+
+// tell says, of a night that went wrong, what has moved the policies.
+func (n *night) tell(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own has ended
+	defer cancel()
+	for _, policy := range nightPolicies {
+		history, err := n.store.History(ctx, policy)
+		for _, s := range history {
+			t.Logf("%s: %s: %s by %s: %s", s.At.Sub(n.begun).Round(time.Second), policy, s.Describe(), s.Actor, s.Reason)
+		}
+		if err != nil {
+			t.Logf("%s: %s", policy, err)
 		}
 	}
 }

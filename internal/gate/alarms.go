@@ -25,6 +25,8 @@ type Recent struct {
 	// written what they saw; the zero time if that is not known.
 	Sides            Sides
 	Unheard, Written time.Time
+	// Watched is since when somebody has looked at the ticks all the time; the zero time if that is not known.
+	Watched time.Time
 }
 
 // TicksBack is how far back the triggers look: the health for an hour, which ends a hold of its

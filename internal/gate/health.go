@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"sort"
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -40,8 +41,11 @@ var complaints = [...]complaint{
 }
 
 // health returns the alarm of the candidate's health: a hold after holdTicks, and a
-// rollback after illMinutes.
+// rollback after illMinutes. Ticks that nobody looked at while they lasted do not count: the ledger was away, and with it, as a
+// rule, the candidate's store. That is an outage, which has alerts of its own; what is read of it afterwards is over.
 func (w *window) health() Alarm {
+	first := sort.Search(len(w.ticks), func(i int) bool { return w.ticks[i].Unix*evidence.TickSeconds >= w.watched })
+	w = &window{ticks: w.ticks[first:], now: w.now}
 	for _, c := range complaints {
 		if w.ill(c) {
 			return Alarm{Level: RollBack, Reason: w.reason(c, illMinutes*aMinute), Health: true}

@@ -45,6 +45,8 @@ type window struct {
 	cfg   Config
 	ticks []evidence.Tick // in order
 	now   int64           // the tick in progress, which may still change
+	// watched is the second since when somebody looks; ticks before it say nothing of the candidate's health.
+	watched int64
 	// minutes of all keys, those of the evidence too. The minutes before usualUntil show
 	// which shares are usual.
 	minutes    []evidence.Minute
@@ -63,7 +65,7 @@ func windowOf(cfg Config, r Recent) *window {
 	w := &window{
 		cfg: cfg, ticks: r.Ticks, now: r.Now.Unix() / evidence.TickSeconds,
 		minutes: r.Minutes, usualUntil: usualUntil / 60, usualUnknown: r.UsualUnknown,
-		disturbed: latelyOf(&r),
+		disturbed: latelyOf(&r), watched: r.Watched.Unix(),
 	}
 
 	// What instances have not written yet may be what explains a difference.

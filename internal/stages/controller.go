@@ -44,7 +44,13 @@ type reader struct {
 	unheard time.Time // of the last assessment
 	// unread reports that the ledger failed when it was last asked in time.
 	unread bool
+	// looked is when the ticks were last read, and watched since when without a gap, by the store's clock.
+	looked, watched time.Time
 }
+
+// unseenFor is how long nobody may look at ticks that say how the candidate's health is. It is two evaluations, and no more than
+// what a hold for health needs.
+const unseenFor = 2 * EvaluateEvery
 
 // NewController returns a controller that acts under a name.
 func NewController(store Store, ledger evidence.Ledger, actor string) *Controller {
@@ -229,9 +235,18 @@ func (c *Controller) recent(ctx context.Context, r *reader, s State, now time.Ti
 	}
 	ticks, err := r.Ticks(ctx, now, gate.TicksBack)
 	if err == nil {
-		recent.Ticks = ticks
+		recent.Ticks, recent.Watched = ticks, r.watch(now)
 	}
 	return recent, err
+}
+
+// watch returns since when the ticks have been read without a gap, up to an instant at which they were.
+func (r *reader) watch(now time.Time) time.Time {
+	if gap := now.Sub(r.looked); gap > unseenFor || gap < 0 {
+		r.watched = now
+	}
+	r.looked = now
+	return r.watched
 }
 
 // Move is what a controller did.

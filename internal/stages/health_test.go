@@ -106,6 +106,47 @@ func TestHoldForHealthEnds(t *testing.T) {
 	})
 }
 
+// What fails while nobody could look is an outage, which is over once somebody can. What goes on failing is the candidate's.
+func TestOutageThatNobodySawIsNoIllness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &ailing{Ledger: evidence.NewMemoryLedger()}
+		c, s := canaryOf(t, ledger, time.Now())
+		look := func() State {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			ledger.write(t, s, time.Now())
+			if _, _, err := c.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return state(t, c.store)
+		}
+		for range 6 {
+			look()
+		}
+
+		ledger.from, ledger.to = time.Now(), time.Now().Add(time.Hour)
+		for range 60 {
+			time.Sleep(10 * time.Second)
+			ledger.write(t, s, time.Now())
+		}
+		for n := range 3 {
+			if now := look(); now.Hold || now.Stage != Canary {
+				t.Fatalf("%d s after an outage of ten minutes: %s (%s)", n*10, now, now.Reason)
+			}
+		}
+		for now := look(); !now.HeldForHealth; now = look() {
+			if now.Stage != Canary || time.Now().After(ledger.to) {
+				t.Fatalf("failing on and on: %s (%s), want a hold for health first", now, now.Reason)
+			}
+		}
+		for now := look(); now.Stage != RolledBack; now = look() {
+			if time.Now().After(ledger.to) {
+				t.Fatalf("failing on and on: %s (%s), want a rollback", now, now.Reason)
+			}
+		}
+	})
+}
+
 // An operator's word makes a hold for health one that does not end by itself, or ends it.
 func TestOperatorsAndHoldsForHealth(t *testing.T) {
 	held := func(t *testing.T) (Store, State) {
