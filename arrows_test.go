@@ -77,7 +77,7 @@ var arrows = map[string][]string{
 		"shadow", "internal/evidence", "shadow/httplimit", "internal/stages",
 	},
 	"cmd/shadowlimit/internal/doctor": {
-		"algorithms", "internal/humanize", "lua", "internal/stages",
+		"algorithms", "internal/humanize", "lua", "internal/stages", "internal/status",
 	},
 }
 

@@ -3,10 +3,12 @@ package integration
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -111,6 +114,20 @@ func TestRollbackWithANodeThatHangs(t *testing.T) {
 	}
 	_ = h.Sync(ctx) // writing evidence fails
 	named(addrs[0], evidence)
+	_, out := run("status")
+	if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, addrs[0]+": no answer") || !strings.Contains(words, "evidence of "+evidence+":") {
+		t.Errorf("status does not name %s with %s:\n%s", addrs[0], evidence, out)
+	}
+	var report status.Report
+	_, out = run("status", "-o", "json")
+	want := []status.Node{{Address: addrs[0], Policies: []string{evidence}}}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Nodes) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want[0].Message = report.Nodes[0].Message
+	if !reflect.DeepEqual(report.Nodes, want) {
+		t.Errorf("unreachable nodes: %+v, want %+v", report.Nodes, want)
+	}
 	for _, args := range [][]string{
 		{"status"}, {"rollback", records, "--reason", "drill"}, {"rollback", evidence, "--reason", "drill"},
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -55,7 +56,16 @@ func (f *fleet) report(ctx context.Context, names ...string) (status.Report, err
 		return status.Report{}, err
 	}
 	f.tryWrite(ctx, list)
-	return status.Of(ctx, f.name, f.ledger, list)
+	report, err := status.Of(ctx, f.name, f.ledger, list)
+	if err != nil {
+		return report, err
+	}
+	policies := make([]string, len(list))
+	for i := range list {
+		policies[i] = list[i].Spec.Policy
+	}
+	report.Nodes = doctor.SilentNodes(ctx, f.client, f.name, policies)
+	return report, nil
 }
 
 // tryWrite notes in assessments that the service's Redis refuses writes. It answers every question of this command then, while

@@ -97,6 +97,7 @@ func (r *Report) byUrgency() []*Policy {
 func (r *Report) WriteList(out io.Writer) error {
 	var b strings.Builder
 	list := r.byUrgency()
+	r.writeNodes(&b)
 	writeWarnings(&b, list)
 
 	rows := [][]string{{"policy", "stage", "verdict", "met", "worst ratio", "since"}}

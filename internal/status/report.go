@@ -21,6 +21,15 @@ import (
 type Report struct {
 	Name     string   `json:"name"`
 	Policies []Policy `json:"policies"`
+	// Nodes are those of a Redis Cluster that do not answer; empty where all do, or nobody has asked.
+	Nodes []Node `json:"nodes_unreachable,omitempty"`
+}
+
+// Node is a node of a Redis Cluster that does not answer, and the policies whose evidence it has.
+type Node struct {
+	Address  string   `json:"address"`
+	Policies []string `json:"policies"`
+	Message  string   `json:"message"`
 }
 
 // Policy is the state of one policy.

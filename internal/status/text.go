@@ -17,6 +17,7 @@ import (
 // WriteText writes all of the report for people: a screen for each policy.
 func (r *Report) WriteText(out io.Writer) error {
 	var b strings.Builder
+	r.writeNodes(&b)
 	for i := range r.Policies {
 		if i > 0 {
 			b.WriteString("\n")
@@ -26,6 +27,13 @@ func (r *Report) WriteText(out io.Writer) error {
 
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// writeNodes writes which nodes do not answer, above all else: of what is there, the rest of the report may know little.
+func (r *Report) writeNodes(b *strings.Builder) {
+	for _, n := range r.Nodes {
+		b.WriteString(humanize.Wrap(humanize.Visible("NODE UNREACHABLE "+n.Address+": "+n.Message)+"\n", columns))
+	}
 }
 
 func (p *Policy) write(b *strings.Builder) {

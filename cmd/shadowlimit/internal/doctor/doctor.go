@@ -15,6 +15,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 // Levels of a finding.
@@ -131,24 +132,52 @@ func (r *Report) examine(ctx context.Context, client redis.UniversalClient) {
 
 // silent is the finding of a node of a cluster that does not answer. What it has of the service says what to do.
 func (r *Report) silent(ctx context.Context, client redis.UniversalClient, n *node, policies []string) Finding {
-	f := Finding{
-		Check: "connection", Node: n.name, Level: problem, Fix: "start that node, or let a replica take its place",
-		Message: fmt.Sprintf("no answer: %v; on_store_failure decides for the keys of clients that are there", n.err),
-	}
+	f := Finding{Check: "connection", Node: n.name, Level: problem, Fix: "start that node, or let a replica take its place"}
 	if r.Name == "" {
+		f.Message = n.silence()
 		return f
 	}
 	if addressOf(ctx, client, fleetKey(r.Name, "states")) == n.name {
-		f.Message += "; it has the stages of " + r.Name + ": until it answers, no command reaches an instance"
+		f.Message = n.silence() + "; it has the stages of " + r.Name + ": until it answers, no command reaches an instance"
 		f.Fix += "; where a promoted candidate does harm meanwhile: docs/failures.md#the-red-button"
 		return f
 	}
-	policies = slices.DeleteFunc(policies, func(p string) bool { return addressOf(ctx, client, policyKey(r.Name, p, "ledger")) != n.name })
-	if len(policies) > 0 {
-		f.Message += "; it has the evidence of " + humanize.Printable(strings.Join(policies, ", ")) +
+	f.Message = n.without(ctx, client, r.Name, policies).Message
+	return f
+}
+
+// silence says that the node does not answer, and what that means for clients.
+func (n *node) silence() string {
+	return fmt.Sprintf("no answer: %v; on_store_failure decides for the keys of clients that are there", n.err)
+}
+
+// without returns what a service lacks without the node.
+func (n *node) without(ctx context.Context, client redis.UniversalClient, service string, policies []string) status.Node {
+	away := status.Node{Address: n.name, Policies: []string{}, Message: n.silence()}
+	for _, policy := range policies {
+		if addressOf(ctx, client, policyKey(service, policy, "ledger")) == n.name {
+			away.Policies = append(away.Policies, policy)
+		}
+	}
+	if len(away.Policies) > 0 {
+		away.Message += "; it has the evidence of " + humanize.Printable(strings.Join(away.Policies, ", ")) +
 			": until it answers, nothing rolls these back by itself, and the command rollback does"
 	}
-	return f
+	return away
+}
+
+// SilentNodes returns the nodes of a cluster that do not answer; none of a single server.
+func SilentNodes(ctx context.Context, client redis.UniversalClient, service string, policies []string) (list []status.Node) {
+	if _, ok := client.(*redis.ClusterClient); !ok {
+		return nil
+	}
+	nodes, _ := nodesOf(ctx, client)
+	for _, n := range nodes {
+		if what, _ := Diagnose(n.err); what != "" {
+			list = append(list, n.without(ctx, client, service, policies))
+		}
+	}
+	return list
 }
 
 // instances reports the warnings that instances announce about their Redis clients.
