@@ -44,7 +44,7 @@ func metricsTable() string {
 
 	table("Of each policy")
 	rows(policyMetrics)
-	row("evaluation_duration_seconds", "histogram, classic and native", durationHelp, "policy", "side")
+	row("evaluation_duration_seconds", "histogram, classic and native", durationHelp, "policy", "side", "fingerprint")
 
 	table("Of each policy with a candidate")
 	rows(comparedMetrics)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
@@ -235,10 +236,11 @@ func newDurations(name string) *prometheus.HistogramVec {
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  100,
 		NativeHistogramMinResetDuration: time.Hour,
-	}, []string{"policy", "side"})
+	}, engine.DurationLabels)
 }
 
-const durationHelp = "How long a side took, in Redis or in a custom limiter; absent for sides in memory."
+const durationHelp = "How long a side took, in Redis or in a custom limiter; absent for sides in memory. The fingerprint is the one that this " +
+	"instance compares now."
 
 // difference is a histogram of the candidate's numbers minus the authoritative's.
 type difference struct {

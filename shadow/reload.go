@@ -80,14 +80,14 @@ func (h *Harness) reload(set *policies.Set) error {
 		return err
 	}
 
-	// The series of a policy that is gone would stay at their last value for ever.
 	h.warn(set)
 	dropped := droppedFrom(before, next)
 	h.replan(next, dropped)
 	h.engine.Synchronize(next)
+	// The series of what is compared no more would stay at their last value for ever, and be taken for those of what is.
 	for _, p := range dropped {
-		if next.Named(p.Spec.Policy) == nil {
-			h.durations.DeletePartialMatch(prometheus.Labels{"policy": p.Spec.Policy})
+		if now := next.Named(p.Spec.Policy); now == nil || now.Spec.Fingerprint != p.Spec.Fingerprint {
+			h.durations.DeletePartialMatch(prometheus.Labels{"policy": p.Spec.Policy, "fingerprint": p.Spec.Fingerprint})
 		}
 	}
 

@@ -89,6 +89,17 @@ func TestReloadForgetsPoliciesThatAreGone(t *testing.T) {
 	if after, _ := series(t, h); after != before {
 		t.Errorf("%d series after five policies in a row, %d with one", after, before)
 	}
+
+	// So do those of a candidate that is compared no more.
+	for _, limit := range []string{"limit: 3,", "limit: 1,"} {
+		if err := h.Reload(setOf(t, "limit: 1,", limit)); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, h, "alice")
+		if after, _ := series(t, h); after != before {
+			t.Errorf("%d series after another candidate in a row, %d with one", after, before)
+		}
+	}
 }
 
 func TestReloadRefusesAndKeepsTheLastGood(t *testing.T) {

@@ -39,6 +39,9 @@ type PolicyOptions struct {
 	Before    *Policy                  // the policy as it was before a reload, nil if it is new
 }
 
+// DurationLabels are the labels of the Durations.
+var DurationLabels = []string{"policy", "side", "fingerprint"}
+
 // NewPolicy returns a policy that is ready for requests. If the policy has the
 // fingerprint that it had before a reload, its progress goes on. If not, its stage stays as it
 // was until the fleet has heard of the new fingerprint.
@@ -56,7 +59,7 @@ func NewPolicy(spec stages.Spec, sides [2]Side, o PolicyOptions) *Policy {
 			p.Sides[role].adaptation.resume(&o.Before.Sides)
 		}
 		if o.Durations != nil && p.Sides[role].Remote() {
-			p.Sides[role].duration = o.Durations.WithLabelValues(spec.Policy, algorithms.Role(role).String())
+			p.Sides[role].duration = o.Durations.WithLabelValues(spec.Policy, algorithms.Role(role).String(), spec.Fingerprint)
 		}
 	}
 
