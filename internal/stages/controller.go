@@ -44,7 +44,8 @@ type reader struct {
 	unheard time.Time // of the last assessment
 	// unread reports that the ledger failed when it was last asked in time.
 	unread bool
-	// looked is when the ticks were last read, and watched since when without a gap, by the store's clock.
+	// looked is when the ticks were last read, the zero time after a failure, and watched since when without a gap or a failure, by
+	// the store's clock.
 	looked, watched time.Time
 }
 
@@ -236,8 +237,19 @@ func (c *Controller) recent(ctx context.Context, r *reader, s State, now time.Ti
 	ticks, err := r.Ticks(ctx, now, gate.TicksBack)
 	if err == nil {
 		recent.Ticks, recent.Watched = ticks, r.watch(now)
+	} else {
+		r.looked = time.Time{}
 	}
 	return recent, err
+}
+
+// LookAway notes that the store could not be asked: what is read later of this time nobody has seen.
+func (c *Controller) LookAway() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.readers {
+		r.looked = time.Time{}
+	}
 }
 
 // watch returns since when the ticks have been read without a gap, up to an instant at which they were.

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -143,6 +144,45 @@ func TestOutageThatNobodySawIsNoIllness(t *testing.T) {
 			if time.Now().After(ledger.to) {
 				t.Fatalf("failing on and on: %s (%s), want a rollback", now, now.Reason)
 			}
+		}
+	})
+}
+
+// awayStore does not answer at times.
+type awayStore struct {
+	*MemoryStore
+	away bool
+}
+
+func (s *awayStore) Heartbeat(ctx context.Context, h Heartbeat) (Heard, error) {
+	if s.away {
+		return Heard{}, errors.New("away")
+	}
+	return s.MemoryStore.Heartbeat(ctx, h)
+}
+
+// An outage of a few seconds, and what a breaker takes to see its end, can touch three ticks.
+func TestShortOutageOfTheStoreIsNoIllness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &ailing{Ledger: evidence.NewMemoryLedger()}
+		c, s := canaryOf(t, ledger, time.Now())
+		store := &awayStore{MemoryStore: c.store.(*MemoryStore)}
+		c.store = store
+		leader := NewLeader(store, "a", c, nil)
+		began := time.Now()
+		ledger.from, ledger.to = began.Add(time.Minute), began.Add(90*time.Second)
+		for elapsed := time.Duration(0); elapsed < 3*time.Minute; elapsed += LeadEvery {
+			store.away = elapsed > 60*time.Second && elapsed < 75*time.Second
+			if elapsed%(10*time.Second) == 0 {
+				ledger.write(t, s, time.Now())
+			}
+			if _, err := leader.Turn(t.Context()); err != nil && !store.away {
+				t.Fatal(err)
+			}
+			if now := state(t, store); now.Hold || now.Stage != Canary {
+				t.Fatalf("after %s: %s (%s)", elapsed, now, now.Reason)
+			}
+			time.Sleep(LeadEvery)
 		}
 	})
 }

@@ -65,6 +65,9 @@ type Turn struct {
 // Turn asks for the lease, and leads with it. What was done before an error is returned with it.
 func (l *Leader) Turn(ctx context.Context) (t Turn, err error) {
 	t.Heard, err = l.store.Heartbeat(ctx, Heartbeat{ID: l.id, Leads: true})
+	if err != nil {
+		l.controller.LookAway()
+	}
 	if t.Leads = err == nil && t.Leader == l.id; !t.Leads {
 		// Time that it does not watch says nothing of anybody.
 		if err == nil {
