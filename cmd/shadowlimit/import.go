@@ -47,6 +47,12 @@ func importCommand(std streams) *cli.Command {
 }
 
 func importAction(c *cli.Context, std streams) error {
+	// Whoever asks for a peer that has no importer may have no file of it.
+	peer, name := c.Args().First(), c.String("name")
+	if c.NArg() > 0 && !slices.Contains(importer.Peers(), peer) {
+		why, remedy := importer.NoImporter(peer)
+		return usagef(seeHelp(c), "%s: %s", why, remedy)
+	}
 	if c.NArg() < 2 {
 		return usagef("shadowlimit import nginx /etc/nginx/nginx.conf", "import needs a peer and its files; the peers are: %s",
 			strings.Join(importer.Peers(), ", "))
@@ -55,11 +61,7 @@ func importAction(c *cli.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	peer, name := c.Args().First(), c.String("name")
-	switch {
-	case !slices.Contains(importer.Peers(), peer):
-		return usagef(seeHelp(c), "no importer for %q: %s", peer, humanize.Remedy(peer, importer.Peers()))
-	case name != "" && !policies.ValidName(name):
+	if name != "" && !policies.ValidName(name) {
 		return usagef("such as --name shop", "--name %s: want 1 to 100 letters, digits, '.', '_' or '-'", name)
 	}
 
@@ -84,7 +86,7 @@ func writeImport(out, talk io.Writer, in *importer.Import) error {
 	}
 
 	off := ""
-	if in.Peer != "envoy" {
+	if in.Off() > 0 {
 		off = ", switched off until you write when"
 	}
 	if n := int64(len(in.LeftOut)); n > 0 {

@@ -32,6 +32,14 @@ server { location /api { limit_req zone=one burst=10 nodelay; limit_conn addr 3;
 			talk: []string{`"nginy": did you mean nginx?`},
 		},
 		{
+			name: "a peer without an importer", args: []string{"import", "express-rate-limit"}, status: exitUsage,
+			talk: []string{"fixed_window_anchored:LIMIT/WINDOWMS"},
+		},
+		{
+			name: "the beginning of its name", args: []string{"import", "Spring", "FILE"}, status: exitUsage,
+			talk: []string{"token_bucket:REPLENISHRATE/1s:burst=BURSTCAPACITY"},
+		},
+		{
 			name: "a file that is not there", args: []string{"import", "nginx", "FILE.not"}, status: exitFailure,
 			talk: []string{"FILE.not: no such file"},
 		},

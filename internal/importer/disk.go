@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -71,6 +72,19 @@ func (d *disk) read(name string) (string, error) {
 		return "", &Error{Place{name, 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n")}, "not UTF-8"}
 	}
 	return string(text), nil
+}
+
+// configMap begins an object of Kubernetes in which the text of a file stands.
+var configMap = regexp.MustCompile(`(?m)^kind: *ConfigMap\b`)
+
+// script returns the text of a file that is not YAML.
+func (d *disk) script(name string) (string, error) {
+	text, err := d.read(name)
+	if at := configMap.FindStringIndex(text); err == nil && at != nil {
+		return "", &Error{Place{name, 1 + strings.Count(text[:at[0]], "\n")}, "a ConfigMap of Kubernetes: write the text in its data into a file, " +
+			`as by kubectl get configmap NAME -o jsonpath='{.data.FILE}', with \. for each . of the name`}
+	}
+	return text, err
 }
 
 // matching returns the files that a pattern names, sorted as nginx reads them.

@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,8 @@ type envoyPlace struct {
 	names   []string
 }
 
-// readEnvoy imports the descriptors of envoyproxy/ratelimit for shadowlimit-envoy.
+// readEnvoy imports the descriptors of envoyproxy/ratelimit for shadowlimit-envoy, as loadDescriptors and GetLimit of
+// src/config/config_impl.go read them, and src/limiter/cache_key.go counts them.
 func readEnvoy(in *Import, d *disk) error {
 	e := &envoy{in: in, left: mostItems, sent: map[string]string{}}
 	for _, file := range in.Files {
@@ -42,8 +44,14 @@ func readEnvoy(in *Import, d *disk) error {
 			return err
 		}
 		for _, v := range documents {
-			if err := envoyOther(v); err != nil {
-				return err
+			if v.get("apiVersion") != nil {
+				if err := envoyGateway(in, v); err != nil {
+					return err
+				}
+				continue
+			}
+			if v.get("descriptors") == nil {
+				return &Error{v.Place, "no configuration of envoyproxy/ratelimit: it has no domain and descriptors"}
 			}
 			in.unknown(v, "the field", "domain", "descriptors")
 			if err := e.level(v.get("descriptors"), envoyPlace{domain: v.str("domain")}); err != nil {
@@ -54,23 +62,8 @@ func readEnvoy(in *Import, d *disk) error {
 	return nil
 }
 
-// envoyOther refuses what are no descriptors.
-func envoyOther(v *value) error {
-	kind := v.get("kind")
-	switch {
-	case kind != nil && kind.text == "ConfigMap":
-		return &Error{kind.Place, "a ConfigMap of Kubernetes: give the text inside of it as a file of its own, " +
-			"as by kubectl get configmap NAME -o jsonpath='{.data.config\\.yaml}'"}
-	case kind != nil && v.get("apiVersion") != nil:
-		return &Error{kind.Place, "kind " + shown(kind.text) + " is no configuration of envoyproxy/ratelimit, which has domain and descriptors"}
-	case v.get("descriptors") == nil:
-		return &Error{v.Place, "no configuration of envoyproxy/ratelimit: it has no domain and descriptors"}
-	}
-	return nil
-}
-
 // level makes policies of the descriptors of one level. A request descends to the entry with its value, else to a wildcard, else
-// to the entry without a value (GetLimit in src/config/config_impl.go), and its last entry has the limit.
+// to the entry without a value, and its last entry has the limit.
 func (e *envoy) level(list *value, around envoyPlace) error {
 	var entries []envoyEntry
 	for _, v := range list.items() {
@@ -82,15 +75,20 @@ func (e *envoy) level(list *value, around envoyPlace) error {
 		}
 		e.in.unknown(v, "the field", "key", "value", "rate_limit", "descriptors", "shadow_mode", "detailed_metric", "metadata", "quota_mode",
 			"share_threshold", "value_to_metric")
-		if star := strings.IndexByte(entries[i].value, '*'); star >= 0 && star < len(entries[i].value)-1 {
-			return &Error{v.get("value").Place, "the value " + shown(entries[i].value) + ": a * that is not at the end has no condition here"}
-		}
-		if entries[i].key == "" {
+		own := entries[i]
+		switch {
+		case own.key == "":
 			e.in.leave(v.Place, "a descriptor", "it has no key")
 			continue
+		case strings.Contains(own.key, "*"):
+			return &Error{v.get("key").Place, "the key " + shown(own.key) + ": ratelimit takes it for a pattern of keys, and no policy has one"}
+		case slices.Index(entries, own) < i:
+			return &Error{v.Place, "the descriptor " + shown(own.key+" "+own.value) + " is there already"}
+		case v.on("share_threshold") && own.rank() != wildcard:
+			return &Error{v.get("share_threshold").Place, "share_threshold without a * in the value"}
 		}
 
-		place := e.inside(around, entries, i)
+		place := e.inside(around, entries, i, v.on("share_threshold"))
 		if length := len(strings.Join(place.terms, "")); length > mostCondition {
 			e.in.leave(v.Place, strings.Join(place.names, "/"), "its condition is too long")
 			continue
@@ -106,7 +104,7 @@ func (e *envoy) level(list *value, around envoyPlace) error {
 // mostCondition bounds a condition while it is put together. Policies take 4,096 bytes; a longer one is refused there.
 const mostCondition = 8 << 10
 
-func (e *envoy) inside(around envoyPlace, level []envoyEntry, i int) envoyPlace {
+func (e *envoy) inside(around envoyPlace, level []envoyEntry, i int, share bool) envoyPlace {
 	own := level[i]
 	name := own.key
 	for n := 2; slices.Contains(around.entries, name); n++ {
@@ -120,19 +118,36 @@ func (e *envoy) inside(around envoyPlace, level []envoyEntry, i int) envoyPlace 
 		terms:   slices.Clone(around.terms),
 		names:   append(slices.Clone(around.names), own.key),
 	}
+	if share {
+		p.key[len(p.key)-1] = strconv.Quote(own.value) // one count for all values that match
+	}
 	if own.value != "" {
-		p.names = append(p.names, strings.TrimSuffix(own.value, "*"))
+		p.names = append(p.names, strings.TrimRight(own.value, "*"))
 		p.terms = append(p.terms, own.matches(sent))
 	}
 
 	// Siblings of the same key that are looked at before this one take their values away.
 	length := 0
 	for k, other := range level {
-		before := other.rank() < own.rank() || other.rank() == 1 && own.rank() == 1 && k < i
-		if other.key == own.key && before && length <= mostCondition {
-			p.terms = append(p.terms, "!("+other.matches(sent)+")")
-			length += len(p.terms[len(p.terms)-1])
+		if k == i || other.key != own.key || length > mostCondition {
+			continue
 		}
+		term := ""
+		switch isWildcard := own.rank() == wildcard && other.rank() == wildcard; {
+		case other.rank() < own.rank():
+			term = "!(" + other.matches(sent) + ")"
+		// A value that is the text of a wildcard, star and all, is found as that text before any wildcard is looked at.
+		case isWildcard && k < i && other.takes(own.value):
+			term = "(" + own.equals(sent) + " || !(" + other.matches(sent) + "))"
+		case isWildcard && k < i:
+			term = "!(" + other.matches(sent) + ")"
+		case isWildcard && own.takes(other.value):
+			term = "!(" + other.equals(sent) + ")"
+		default:
+			continue
+		}
+		p.terms = append(p.terms, term)
+		length += len(term)
 	}
 	return p
 }
@@ -142,21 +157,43 @@ type envoyEntry struct{ key, value string }
 
 // matches returns the condition of an entry with a value.
 func (e envoyEntry) matches(sent string) string {
-	if prefix, isPrefix := strings.CutSuffix(e.value, "*"); isPrefix {
+	if e.rank() == exact {
+		return e.equals(sent)
+	}
+	if prefix := strings.TrimRight(e.value, "*"); !strings.Contains(prefix, "*") {
 		return sent + ".startsWith(" + strconv.Quote(prefix) + ")"
 	}
-	return sent + " == " + strconv.Quote(e.value)
+	return sent + ".matches(" + strconv.Quote(e.pattern()) + ")"
 }
 
-// rank orders the entries of a key: a request takes a value before a wildcard before none, and of two wildcards the first of the file.
+func (e envoyEntry) equals(sent string) string { return sent + " == " + strconv.Quote(e.value) }
+
+// pattern is the regular expression of a value in which each * is any text.
+func (e envoyEntry) pattern() string {
+	return "(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(e.value), `\*`, ".*") + "$"
+}
+
+// takes reports whether the entry, a wildcard, takes a value.
+func (e envoyEntry) takes(value string) bool {
+	re, err := regexp.Compile(e.pattern())
+	return err == nil && re.MatchString(value)
+}
+
+// Ranks of the entries of a key: a request takes a value before a wildcard before none, and of two wildcards the first of the file.
+const (
+	exact = iota
+	wildcard
+	anything
+)
+
 func (e envoyEntry) rank() int {
 	switch {
 	case e.value == "":
-		return 2
-	case strings.HasSuffix(e.value, "*"):
-		return 1
+		return anything
+	case strings.Contains(e.value, "*"):
+		return wildcard
 	}
-	return 0
+	return exact
 }
 
 // variable returns the variable of an entry of the descriptors that shadowlimit-envoy is sent.
@@ -229,12 +266,8 @@ func (e *envoy) limit(v *value, p envoyPlace) {
 		e.in.leave(replaces.Place, strings.Join(p.names, "/")+" replaces",
 			"a request that has both descriptors is charged by the replaced limit, too")
 	}
-	var differs []string
-	if v.on("share_threshold") {
-		differs = append(differs, "share_threshold: all values of the wildcard share one count there, and have one each here")
-	}
 	e.in.add(Policy{
-		Name: strings.Join(p.names, "-"), Place: limit.Place, Origin: origin, Differs: differs, when: p.when(), key: p.key,
+		Name: strings.Join(p.names, "-"), Place: limit.Place, Origin: origin, when: p.when(), key: p.key,
 		side: side{algorithm: "fixed_window", limit: n, window: window * time.Duration(multiplier)},
 	})
 }

@@ -98,6 +98,17 @@ func scalar(text string) string {
 // Generation is the line of a new policy file that says how its number is filled.
 const Generation = "generation: 1   # grows with each release: let CI write its build number, or git log -1 --format=%ct\n"
 
+// Off is how many policies are switched off until their when is written.
+func (in *Import) Off() int64 {
+	n := int64(0)
+	for _, p := range in.Policies {
+		if p.when == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // write returns the policy file. lines says of each policy on which line it begins.
 func (in *Import) write() (text string, lines []int) {
 	var b strings.Builder
@@ -131,7 +142,7 @@ const switchedOff = `#
 `
 
 // refusals are the statuses with which the peers deny, unless their configuration says otherwise.
-var refusals = map[string]int{"haproxy": 403, "kong": 429, "limitador": 429, "nginx": 503, "traefik": 429}
+var refusals = map[string]int{"envoy": 429, "haproxy": 403, "kong": 429, "limitador": 429, "nginx": 503, "traefik": 429}
 
 // notes are what is true of all limits of a peer.
 var notes = map[string]string{
@@ -160,10 +171,12 @@ var notes = map[string]string{
 // writeHead says where the file comes from, and what it lacks.
 func (in *Import) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "# Limits of %s, by shadowlimit import %s.\n", shown(strings.Join(in.Files, ", ")), in.Peer)
-	if in.Peer != "envoy" {
+	if in.Off() > 0 {
 		fmt.Fprintf(b, switchedOff, in.Peer, refusals[in.Peer])
 	}
-	b.WriteString("#\n" + notes[in.Peer])
+	if in.Peer != "envoy" || len(in.variables) > 0 {
+		b.WriteString("#\n" + notes[in.Peer])
+	}
 
 	if len(in.LeftOut) > 0 {
 		b.WriteString("#\n# Left out, or to be known:\n")

@@ -61,7 +61,7 @@ var haSections = setOf(`global defaults frontend backend listen peers resolvers 
 func readHAProxy(in *Import, d *disk) error {
 	h := &haproxy{in: in, tables: map[string]*haTable{}}
 	for _, file := range in.Files {
-		text, err := d.read(file)
+		text, err := d.script(file)
 		if err != nil {
 			return err
 		}

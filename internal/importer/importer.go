@@ -136,7 +136,8 @@ func Read(peer string, files []string, name string) (*Import, error) {
 func readFrom(d *disk, peer string, files []string, name string) (*Import, error) {
 	read := readers[peer]
 	if read == nil {
-		return nil, fmt.Errorf("no importer for %q: %s", peer, humanize.Remedy(peer, Peers()))
+		why, remedy := NoImporter(peer)
+		return nil, fmt.Errorf("%s: %s", why, remedy)
 	}
 
 	in := &Import{Peer: peer, Files: files, Policies: []Policy{}, LeftOut: []LeftOut{}, name: cmp.Or(name, peer)}

@@ -32,7 +32,7 @@ type nginxParser struct {
 const mostDirectives = 200_000
 
 func (p *nginxParser) file(name string) ([]*directive, error) {
-	text, err := p.disk.read(name)
+	text, err := p.disk.script(name)
 	if err != nil {
 		return nil, err
 	}

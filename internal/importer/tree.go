@@ -17,6 +17,7 @@ import (
 type value struct {
 	Place
 	text   string // of a scalar
+	block  bool   // the text stands in the lines behind Place, one below the other
 	list   []*value
 	fields []field
 	kind   kind
@@ -149,7 +150,7 @@ func (in *Import) unknown(v *value, what string, known ...string) {
 	}
 }
 
-// documents reads a file of YAML, of JSON, which is YAML, or of TOML.
+// documents reads a file of YAML, of JSON, which is YAML, or of TOML. Of a List or a ConfigMap of Kubernetes it returns what is inside.
 func (d *disk) documents(name string) ([]*value, error) {
 	text, err := d.read(name)
 	if err != nil {
@@ -164,11 +165,59 @@ func (d *disk) documents(name string) ([]*value, error) {
 	if json.Valid([]byte(text)) {
 		text = strings.ReplaceAll(text, "\t", " ")
 	}
-	return yamlValues(name, text)
+	c := conversion{Place{name, 0}, mostValues, true}
+	around, err := c.values(text)
+	if err != nil {
+		return nil, err
+	}
+	var list []*value
+	for _, v := range around {
+		inside, err := c.inside(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, inside...)
+	}
+	return list, nil
 }
 
-func yamlValues(name, text string) (list []*value, err error) {
-	decoder, c := yaml.NewDecoder(strings.NewReader(text)), conversion{name, mostValues}
+// inside returns the objects of a List, and the configurations in the data of a ConfigMap; of anything else the value itself.
+func (c *conversion) inside(v *value) (list []*value, err error) {
+	switch kind := v.str("kind"); {
+	case kind == "List" && v.get("items") != nil:
+		for _, item := range v.get("items").items() {
+			one, err := c.inside(item)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, one...)
+		}
+		return list, nil
+	case kind != "ConfigMap":
+		return []*value{v}, nil
+	}
+
+	for _, f := range v.get("data").entries() {
+		c.begin, c.lines = Place{f.File, f.Line}, f.block
+		values, err := c.values(f.text)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range values {
+			if one.kind == mappingKind || one.kind == listKind {
+				list = append(list, one)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, &Error{v.Place, "a ConfigMap of Kubernetes without a configuration in its data"}
+	}
+	return list, nil
+}
+
+// values reads the documents of a text.
+func (c *conversion) values(text string) (list []*value, err error) {
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	for {
 		var root yaml.Node
 		err := decoder.Decode(&root)
@@ -176,7 +225,10 @@ func yamlValues(name, text string) (list []*value, err error) {
 			return list, nil
 		}
 		if err != nil {
-			return nil, yamlError(name, err)
+			return nil, c.wrong(err)
+		}
+		if len(root.Content) == 0 {
+			continue
 		}
 
 		v, err := c.value(root.Content[0], 0)
@@ -187,8 +239,8 @@ func yamlValues(name, text string) (list []*value, err error) {
 	}
 }
 
-// yamlError finds the line in an error of package yaml.
-func yamlError(name string, err error) error {
+// wrong finds the line in an error of package yaml.
+func (c *conversion) wrong(err error) error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
 	if rest, found := strings.CutPrefix(message, "line "); found {
@@ -197,7 +249,7 @@ func yamlError(name string, err error) error {
 			line, message = max(1, n), after
 		}
 	}
-	return &Error{Place{name, line}, "not YAML: " + shown(message)}
+	return &Error{c.at(line), "not YAML: " + shown(message)}
 }
 
 // mostValues bounds the values of a file, where an alias is as many as what it names: a few aliases of aliases stand for millions.
@@ -205,12 +257,20 @@ const mostValues = 200_000
 
 // conversion makes values of YAML's nodes.
 type conversion struct {
-	file string
-	left int // values that may still be made
+	begin Place // before the first line of the text
+	left  int   // values that may still be made
+	lines bool  // the lines of the text are lines of the file
+}
+
+func (c *conversion) at(line int) Place {
+	if !c.lines {
+		return c.begin
+	}
+	return Place{c.begin.File, c.begin.Line + max(1, line)}
 }
 
 func (c *conversion) value(n *yaml.Node, depth int) (*value, error) {
-	at := Place{c.file, max(1, n.Line)}
+	at := c.at(n.Line)
 	if c.left--; c.left < 0 {
 		return nil, &Error{at, fmt.Sprintf("more than %d values", mostValues)}
 	}
@@ -218,7 +278,7 @@ func (c *conversion) value(n *yaml.Node, depth int) (*value, error) {
 		return nil, &Error{at, fmt.Sprintf("more than %d values one inside the other", mostDepth)}
 	}
 
-	v := &value{Place: at, text: n.Value, kind: scalarKind}
+	v := &value{Place: at, text: n.Value, kind: scalarKind, block: n.Style&yaml.LiteralStyle != 0}
 	switch n.Kind {
 	case yaml.AliasNode:
 		return c.value(n.Alias, depth+1)
@@ -260,7 +320,7 @@ func (c *conversion) fields(v *value, n *yaml.Node, depth int) error {
 			continue
 		}
 
-		at := Place{c.file, max(1, key.Line)}
+		at := c.at(key.Line)
 		if seen[key.Value] {
 			return &Error{at, "the field " + shown(key.Value) + " stands here twice"}
 		}
