@@ -20,7 +20,8 @@ var arrows = map[string][]string{
 	"policies":                     {"algorithms", "internal/adaptive", "internal/humanize"},
 	"internal/evidence":            {"algorithms", "internal/humanize", "internal/redisread"},
 	"internal/evidence/ledgertest": {"algorithms", "internal/evidence"},
-	"internal/inside":              {"internal/stages"},
+	"internal/inside":              {"internal/fleet", "internal/stages", "policies"},
+	"internal/follow":              {"algorithms", "internal/accesslog", "internal/evidence", "internal/fleet", "internal/humanize", "internal/stages", "policies"},
 	"internal/stages":              {"algorithms", "internal/adaptive", "internal/clock", "internal/humanize", "internal/redisread", "internal/evidence", "internal/gate", "policies"},
 	"internal/gate":                {"internal/humanize", "internal/evidence"},
 	"internal/stages/storetest":    {"internal/stages"},
@@ -68,8 +69,8 @@ var arrows = map[string][]string{
 	"alerts":     {},
 	"cmd/shadowlimit": {
 		"alerts", "algorithms", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
-		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/humanize", "internal/importer",
-		"internal/redisurl", "internal/replay",
+		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/fleet", "internal/follow", "internal/humanize", "internal/importer",
+		"internal/inside", "internal/redisurl", "internal/replay",
 		"internal/redisreply", "internal/serve", "internal/status", "internal/suggest", "lua", "policies", "shadow", "shadow/httplimit", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"cmd/shadowlimit/internal/demo": {
@@ -84,10 +85,10 @@ var arrows = map[string][]string{
 // others are modules that only some packages may import.
 var others = map[string][]string{
 	"github.com/redis/go-redis/": {
-		"lua", "internal/engine", "internal/evidence", "internal/redisread", "internal/stages", "shadow",
+		"lua", "internal/engine", "internal/evidence", "internal/inside", "internal/redisread", "internal/stages", "shadow",
 		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor", "internal/adaptertest", "internal/redisurl",
 	},
-	"github.com/prometheus/":        {"internal/engine", "shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},
+	"github.com/prometheus/":        {"internal/engine", "internal/follow", "shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
 	"github.com/gofiber/":           {"adapters/fiberlimit"},

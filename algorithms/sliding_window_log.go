@@ -1,6 +1,8 @@
 package algorithms
 
 import (
+	"encoding/binary"
+	"errors"
 	"math"
 	"sort"
 )
@@ -172,3 +174,35 @@ func (g Log) freedAt(need int64) int64 {
 	first := sort.Search(len(g.entries)-1, func(i int) bool { return g.entries[i].total-g.before >= need })
 	return g.entries[first].at
 }
+
+// MarshalBinary implements encoding.BinaryMarshaler, for a program that keeps states over its own end.
+func (g *Log) MarshalBinary() ([]byte, error) {
+	text := binary.AppendVarint(nil, g.before)
+	for _, e := range g.entries {
+		text = binary.AppendVarint(binary.AppendVarint(text, e.at), e.total)
+	}
+	return text, nil
+}
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (g *Log) UnmarshalBinary(text []byte) error {
+	var numbers []int64
+	for len(text) > 0 {
+		n, size := binary.Varint(text)
+		if size <= 0 {
+			return errLog
+		}
+		numbers, text = append(numbers, n), text[size:]
+	}
+	if len(numbers)%2 == 0 {
+		return errLog
+	}
+
+	*g = Log{before: numbers[0]}
+	for i := 1; i < len(numbers); i += 2 {
+		g.entries = append(g.entries, logEntry{numbers[i], numbers[i+1]})
+	}
+	return nil
+}
+
+var errLog = errors.New("algorithms: sliding_window_log: the entries of a log cannot be read")

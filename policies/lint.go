@@ -188,7 +188,7 @@ func (l *linter) cost(p *Policy, at *yaml.Node) {
 // apply. Where the file says what happens, its author has decided.
 func (l *linter) withoutShare(p *Policy, at places) {
 	side := p.Sides[algorithms.Authoritative]
-	if !side.Custom() || side.window > 0 || at["on_store_failure"] != nil {
+	if !side.Custom() || side.Logged() || side.window > 0 || at["on_store_failure"] != nil {
 		return
 	}
 

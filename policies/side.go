@@ -43,6 +43,12 @@ func (s *Side) None() bool { return s.Algorithm == nil && s.Limiter == "" }
 // Custom reports whether the side is a limiter of the user's.
 func (s *Side) Custom() bool { return s.Limiter != "" }
 
+// ofLog is how a file names what a log says that another program's limiter did.
+const ofLog = "log"
+
+// Logged reports whether the side is the answers of a log, which shadowlimit follow and replay read; it is a custom side to a service.
+func (s *Side) Logged() bool { return s.Limiter == ofLog }
+
 // Name returns the algorithm's name, the custom limiter's, or none.
 func (s *Side) Name() string {
 	switch {

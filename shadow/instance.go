@@ -76,13 +76,15 @@ type shared struct {
 	store  stages.Store
 	ledger evidence.Ledger
 	disk   *fleet.Disk // nil: the last stages are not kept
+	// byOwner says that whoever counts writes, too; see fleet.Config.
+	byOwner bool
 }
 
 // assemble puts the two halves of an instance together: what the engine reads of the fleet, and the fleet of the engine.
 func assemble(cfg instanceConfig, e *engine.Engine, in shared) *instance {
 	f := fleet.Config{
 		ID: cfg.id, Name: cfg.name, File: cfg.file, Log: cfg.log, Signal: cfg.signal,
-		Store: in.store, Ledger: in.ledger, Disk: in.disk,
+		Store: in.store, Ledger: in.ledger, Disk: in.disk, ByOwner: in.byOwner,
 		Button: fleet.NewButton(fleet.ButtonConfig(cfg.button), &e.Overruled, cfg.log), Seen: e.See,
 		ClientWarnings: e.ClientWarnings(), SilentStores: e.SilentStores, OwnStoreIsSilent: e.OwnStoreIsSilent,
 		CheckStores: e.CheckStores,

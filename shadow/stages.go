@@ -89,6 +89,9 @@ func (s Stages) Promote(ctx context.Context, policy string, percent float64, m M
 	if err != nil {
 		return fmt.Errorf("shadow: promote: %w", err)
 	}
+	if err := a.Followed(); err != nil {
+		return fmt.Errorf("shadow: promote: %w", err)
+	}
 
 	step := stages.Step{Stage: stages.Canary, Percent: percent}
 	if percent == 100 {

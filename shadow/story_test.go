@@ -219,7 +219,7 @@ func (s *story) start(name string, file int, generation int64, idle bool) error 
 		return err
 	}
 	n.Harness = &Harness{unwatch: func() {}}
-	n.instance = assemble(instanceConfig{name: "story", id: name, log: log}, engine.NewOn("story", []*engine.Store{engine.NewMemoryStore()}, nil), shared{n.link, s.ledger, disk})
+	n.instance = assemble(instanceConfig{name: "story", id: name, log: log}, engine.NewOn("story", []*engine.Store{engine.NewMemoryStore()}, nil), shared{store: n.link, ledger: s.ledger, disk: disk})
 	p, err := n.planOf(storyFile(file, generation), &engine.Plan{})
 	if err != nil {
 		return err

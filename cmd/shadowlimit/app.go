@@ -215,7 +215,7 @@ func commands(std streams) []*cli.Command {
 			statusCommand(std), watchCommand(std), topCommand(std), keyCommand(std), historyCommand(std), doctorCommand(std)),
 		group("4. Move a policy", promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
 			adoptCommand(std), forgetCommand(std)),
-		group("5. Run and install", serveCommand(std), controllerCommand(std),
+		group("5. Run and install", serveCommand(std), followCommand(std), controllerCommand(std),
 			alertsCommand(std), dashboardsCommand(std), completionCommand(std)),
 	)
 }

@@ -251,7 +251,7 @@ func refusedMove(policy string, err error) error {
 		return statusf(exitConflict, "%w, and nothing was done: look at status and try again", err)
 	case errors.Is(err, stages.ErrHold):
 		return statusf(exitNotMet, "%w; end that first: shadowlimit resume %s", err, policy)
-	case errors.Is(err, stages.ErrPressed), errors.Is(err, stages.ErrNowhere):
+	case errors.Is(err, stages.ErrPressed), errors.Is(err, stages.ErrNowhere), errors.Is(err, stages.ErrFollowed):
 		return statusError{exitNotMet, err}
 	}
 	return err

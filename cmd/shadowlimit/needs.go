@@ -25,6 +25,9 @@ func needsOfSide(side *policies.Side) []string {
 	case side == nil:
 		return nil
 	case side.Custom():
+		if side.Logged() {
+			return []string{"the answers of a log: shadowlimit follow or replay, with --observed"}
+		}
 		return []string{fmt.Sprintf("the limiter %q, in Config.Limiters", side.Limiter)}
 	case side.Store != "":
 		return []string{fmt.Sprintf("the store %q, in Config.Stores", side.Store)}

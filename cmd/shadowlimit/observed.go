@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
@@ -56,6 +57,11 @@ func (s *observed) of(e accesslog.Event) replay.Observed {
 	}
 	s.answers++
 	return replay.ObservedAllowed
+}
+
+// isAuthoritative reports whether a side is the answers of the log.
+func (s *observed) isAuthoritative(role algorithms.Role, side *policies.Side) bool {
+	return s != nil && role == algorithms.Authoritative && side != nil && side.Logged()
 }
 
 // refuse is an error if no line of the log has an answer: the flag would have no effect.

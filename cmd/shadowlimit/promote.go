@@ -98,6 +98,9 @@ func promoteDo(ctx context.Context, t *task) (stages.State, error) {
 	if err := o.Expects(t.policy(), a.State); err != nil { // before anything else: a promoted policy has no next step
 		return a.State, err
 	}
+	if err := a.Followed(); err != nil { // no reason overrules that
+		return a.State, err
+	}
 	step, err := promoteStep(t.cli, a)
 	if err != nil {
 		return a.State, err

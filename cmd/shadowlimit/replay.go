@@ -51,9 +51,10 @@ step, and when it would have been promoted.
 --as puts a model in the place of a custom limiter of the policy file, which is code of
 the service's program. One that is per process is modelled by the sum of its instances.
 
---observed tells which requests today's limiter denied, by the response in the log. The
-report then says how often the authoritative (--from) decides the same, and warns if it
-differs too often for the verdict to mean anything.
+--observed tells which requests today's limiter denied, by the response in the log. Without
+--from, or with authoritative: { limiter: log } in the file, the log's answers are the
+authoritative. With a model of that limiter the report says how often the model decides
+the same, and warns if it differs too often for the verdict to mean anything.
 
 --sweep tries other numbers of the candidate, all in one reading of the log. It prints
 the candidates that no other one beats: less newly denied and less newly allowed.
@@ -326,7 +327,7 @@ func (r *replayer) noteUncharged(c *comparison, requests int64) {
 // that no flag works for one of them only.
 func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
-		Policy: c.name, Sides: c.sides, Texts: c.texts,
+		Policy: c.name, Sides: c.sides, Texts: c.texts, Logged: c.logged,
 		Gate: o.gate.Or(c.rules.Config), Steps: stages.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
 	}
 }

@@ -28,6 +28,7 @@ type replayOptions struct {
 	sweep         []axis                     // the numbers of the candidate to try; nil: none
 	models        map[string]algorithms.Side // in the place of custom limiters of the file, by their names
 	observed      *observed                  // nil: the log is not asked what its limiter did
+	fromLog       bool                       // what it did is the authoritative, in the place of --from
 	key           *policies.KeyExpression    // nil: the log's field
 	routes        *routes                    // nil: the log's
 	store, redis  string
@@ -155,7 +156,7 @@ var replayConflicts = []conflict{
 	},
 	{
 		func(c *cli.Context) bool {
-			return !hasConfig(c) && (c.String("from") == "" || c.String("to") == "")
+			return !hasConfig(c) && (c.String("from") == "" && !c.IsSet("observed") || c.String("to") == "")
 		},
 		"replay needs both --from and --to, or --config", shortFormHint,
 	},
@@ -214,7 +215,11 @@ func (o *replayOptions) parseSides(c *cli.Context) (err error) {
 	if hasConfig(c) {
 		return nil
 	}
+	o.fromLog = c.String("from") == "" && c.IsSet("observed")
 	for role, flag := range [2]string{algorithms.Authoritative: "from", algorithms.Candidate: "to"} {
+		if flag == "from" && o.fromLog {
+			continue
+		}
 		if o.sides[role], err = parseSide(flag, c.String(flag)); err != nil {
 			return err
 		}

@@ -39,9 +39,12 @@ func openPolicySubject(file string, models map[string]algorithms.Side, from *req
 	customs, compared := map[string]bool{}, false
 	for _, p := range set.Policies {
 		// A custom limiter is Go code of the service: this program does not have it.
-		for _, side := range p.Sides {
-			if side == nil || !side.Custom() {
+		for role, side := range p.Sides {
+			if side == nil || !side.Custom() || seen.isAuthoritative(algorithms.Role(role), side) {
 				continue
+			}
+			if side.Logged() && role == int(algorithms.Authoritative) {
+				return nil, usagef(observedHint, "policy %s: the authoritative is what the log says: give --observed", p.Name)
 			}
 			customs[side.Limiter] = true
 			if !models[side.Limiter].Present() {
@@ -141,6 +144,10 @@ func (s *policySubject) comparisons() (compared []comparison) {
 		// The log is replayed without a bound on a side's entries: the reference has none either.
 		for role, side := range p.Sides {
 			if side == nil {
+				continue
+			}
+			if s.observed.isAuthoritative(algorithms.Role(role), side) {
+				list[i].logged, list[i].texts[role] = true, side.Name()
 				continue
 			}
 			list[i].adaptive[role] = side.Adaptive() != nil

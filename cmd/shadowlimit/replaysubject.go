@@ -51,7 +51,9 @@ func (o *replayOptions) subject() (subject, error) {
 	if o.config != "" {
 		return openPolicySubject(o.config, o.models, o.requests(), o.observed)
 	}
-	return newSideSubject(o.sides, o.key, o.requests(), o.observed), nil
+	s := newSideSubject(o.sides, o.key, o.requests(), o.observed)
+	s.logged = o.fromLog
+	return s, nil
 }
 
 // comparison is one pair of sides with its checks.
@@ -68,6 +70,7 @@ type comparison struct {
 	refusals  *refusals
 	// listed are the comparisons of all policies that are charged together with this one, and it is one of them; nil for none.
 	listed   []comparison
+	logged   bool    // the authoritative is what the log says
 	adaptive [2]bool // the side's limit gives way while the service suffers
 }
 
@@ -142,6 +145,7 @@ type sideSubject struct {
 	key      *policies.KeyExpression // nil: the key of the log
 	requests *requests
 	observed *observed // nil: not asked
+	logged   bool      // the authoritative is what the log says
 	events   *replay.Events
 	in       intake
 }
@@ -178,8 +182,12 @@ func (s *sideSubject) reads() *requests { return s.requests }
 func (s *sideSubject) charged() []charged { return chargedIn(s.comparisons()) }
 
 func (s *sideSubject) comparisons() []comparison {
+	texts := [2]string{}
+	if s.logged {
+		texts[algorithms.Authoritative] = "log"
+	}
 	return []comparison{{
-		name: "replay", sides: s.sides, limit: &s.sides[algorithms.Candidate].Limit, events: s.events, rules: stages.Config{}.WithDefaults(),
+		name: "replay", logged: s.logged, texts: texts, sides: s.sides, limit: &s.sides[algorithms.Candidate].Limit, events: s.events, rules: stages.Config{}.WithDefaults(),
 		keyVaries: s.key == nil || len(s.key.Inputs()) > 0,
 	}}
 }

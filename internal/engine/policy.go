@@ -50,7 +50,7 @@ func NewPolicy(spec stages.Spec, sides [2]Side, o PolicyOptions) *Policy {
 		Spec: spec, keyHash: evidence.NewKeyHash(o.Service, spec.Policy), Sides: sides, observer: o.Observer,
 		OnFailure: cmp.Or(o.OnFailure, policies.FailLocal), together: o.Together,
 	}
-	p.Spec.Apart = p.HasCandidate() && !p.Spec.FirstLimit && !p.judgedTogether()
+	p.Spec.Apart = p.HasCandidate() && !p.Spec.FirstLimit && !p.judgedTogether() && !p.Spec.Followed // a line of a log reaches both
 	p.Spec.Copied = p.begunAsCopy()
 	p.protect(spec.Config.Protect, o.Secret)
 	p.shareLevel()

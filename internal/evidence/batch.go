@@ -31,6 +31,20 @@ func (r *Recorder) Batch(now time.Time, whole bool) *Batch {
 	return r.waiting[0]
 }
 
+// Collect returns all that waits to be written, with what was counted until an instant unless an earlier batch waits, and with keys:
+// for an owner that keeps batches until they are written.
+func (r *Recorder) Collect(now time.Time) []*Batch {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	r.notePresence(now.Unix() / SecondsPerMinute)
+	if len(r.waiting) == 0 {
+		r.collect(now, true)
+	}
+	r.closeHours(now)
+	return slices.Clone(r.waiting)
+}
+
 // Written reports that a batch was written.
 func (r *Recorder) Written(b *Batch) {
 	r.flush.Lock()

@@ -72,6 +72,9 @@ type Config struct {
 	// OwnStoreIsSilent reports whether the service's own store answers nothing: its breaker is open, of a cluster each.
 	OwnStoreIsSilent func() bool
 
+	// ByOwner says that the owner writes what is counted, by Collect and Write.
+	ByOwner bool
+
 	// Seen tells requests of the fleet: the store's clock minus this process's, and the live instances.
 	Seen   func(offset time.Duration, instances int64)
 	Button *button
@@ -127,7 +130,9 @@ func (f *Fleet) Start(until context.Context) {
 
 	first := make(chan struct{})
 	f.done.Go(func() { f.poller.pollLoop(ctx, changed, first) })
-	f.done.Go(func() { f.writer.writeLoop(ctx) })
+	if !f.ByOwner {
+		f.done.Go(func() { f.writer.writeLoop(ctx) })
+	}
 	f.done.Go(func() { f.lead.leadLoop(ctx) })
 	if f.Disk != nil {
 		f.done.Go(func() { f.keeper.keepLoop(ctx) })

@@ -98,6 +98,9 @@ func (w *writer) flush(ctx context.Context) error {
 
 // flushAll writes everything that waits.
 func (w *writer) flushAll(ctx context.Context) error {
+	if w.ByOwner {
+		return nil
+	}
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	w.rounds++

@@ -13,8 +13,8 @@ type causes struct {
 }
 
 // note counts a difference, newly denied or newly allowed.
-func (cs *causes) note(key uint32, c *algorithms.Check, o *[2]algorithms.Observation, outcome evidence.Outcome) {
-	setting := evidence.Setting{Cost: c.Cost, First: !c.Sides[algorithms.Authoritative].Present()}
+func (cs *causes) note(key uint32, first bool, c *algorithms.Check, o *[2]algorithms.Observation, outcome evidence.Outcome) {
+	setting := evidence.Setting{Cost: c.Cost, First: first}
 	for role, side := range c.Sides {
 		setting.Limits[role], setting.Shapes[role] = side.Limit, algorithms.TraitsOf(side.Algorithm).Shape
 	}

@@ -38,6 +38,14 @@ const (
 	ObservedDenied
 )
 
+// observation is the answer of an authoritative whose answers the log has. A line that does not say it is no comparison.
+func (o Observed) observation() algorithms.Observation {
+	if o == Unobserved {
+		return algorithms.Skip(algorithms.OtherReason)
+	}
+	return algorithms.Observation{Decision: algorithms.Decision{Allowed: o == ObservedAllowed}}
+}
+
 // Number gives the check that was added last the number of its request, which grows with each: events of several policies are then
 // known to be of one request.
 func (e *Events) Number(request uint32) { e.list.last().order = request }

@@ -21,6 +21,8 @@ type Config struct {
 	// Sides are the limiters, by role. The candidate is required; an authoritative that is not there allows everything.
 	// Limits that come with an event replace theirs.
 	Sides [2]algorithms.Side
+	// Logged says that the authoritative is what the log says that the limiter of that day did; see Events.Observe. There is no such side.
+	Logged bool
 	// Texts describe the sides in the report; "" means the short form of a side.
 	Texts [2]string
 	// Pair judges the checks. Its store must be empty under Policy.
@@ -109,13 +111,13 @@ func newRun(events *Events, cfg Config) *run {
 		checks: make([]algorithms.Check, batch), into: make([][2]algorithms.Observation, batch),
 		keys:   make([]keyTally, len(events.keys)),
 		causes: &causes{clients: map[uint32]*[len(evidence.AllCauses)]int64{}},
-		first:  !cfg.Sides[algorithms.Authoritative].Present(),
+		first:  !cfg.Sides[algorithms.Authoritative].Present() && !cfg.Logged,
 	}
 
 	// The checks of a batch are used again for the next one; policy and sides stay.
 	for i := range r.checks {
 		r.checks[i] = algorithms.Check{Policy: cfg.Policy, Sides: cfg.Sides}
-		if r.first {
+		if r.first || cfg.Logged {
 			r.checks[i].Enforced = algorithms.Candidate // a pair judges that side first
 		}
 	}
@@ -139,8 +141,11 @@ func (r *run) judge(ctx context.Context, events []event) error {
 	}
 
 	for i, e := range events {
-		if r.first {
+		switch {
+		case r.first:
 			r.into[i][algorithms.Authoritative] = allowedByNone
+		case r.cfg.Logged:
+			r.into[i][algorithms.Authoritative] = e.observed.observation()
 		}
 		if err := r.count(e, &checks[i], &r.into[i]); err != nil {
 			return err
@@ -194,7 +199,8 @@ func (r *run) count(e event, c *algorithms.Check, o *[2]algorithms.Observation) 
 	for role := range o {
 		side := &o[role]
 		evaluated := e.terms > 0 && role == int(algorithms.Candidate)
-		if side.Status == algorithms.Judged || evaluated && errors.Is(side.Err, algorithms.ErrLimit) {
+		unsaid := r.cfg.Logged && role == int(algorithms.Authoritative)
+		if side.Status == algorithms.Judged || unsaid || evaluated && errors.Is(side.Err, algorithms.ErrLimit) {
 			continue
 		}
 		return fmt.Errorf("replay: request %d, the %s: %w", e.order+1, algorithms.Role(role), side.Err)
@@ -218,7 +224,7 @@ func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation
 	r.total[outcome]++
 	r.noteNever(e.cost, o)
 
-	if e.observed != Unobserved {
+	if e.observed != Unobserved && !r.cfg.Logged {
 		r.observe(e, &o[algorithms.Authoritative])
 	}
 
@@ -226,7 +232,7 @@ func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation
 	m.Count(outcome, uint64(e.key))
 	r.countProtected(m.Unix/evidence.MinutesPerHour, r.events.keys[e.key], outcome)
 	if r.causes != nil && (outcome == evidence.NewlyDenied || outcome == evidence.NewlyAllowed) {
-		r.causes.note(e.key, c, o, outcome)
+		r.causes.note(e.key, r.first, c, o, outcome)
 	}
 
 	k := &r.keys[e.key]

@@ -27,6 +27,10 @@ func (s *Server) handler() http.Handler {
 	root.Handle("GET "+Metrics, s.token.bearer(s.named(s.metrics())))
 	root.Handle("GET "+Status, s.token.bearer(s.named(s.cfg.Limiter.StatusPage())))
 
+	if s.cfg.Shows {
+		return root
+	}
+
 	// A page in a browser on this machine must not use up the budget of a key.
 	root.Handle("POST "+Check, s.token.bearer(s.named(http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.check)))))
 
@@ -51,5 +55,8 @@ func (s *Server) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.cfg.Limiter, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if s.cfg.Metrics != nil {
+		registry.MustRegister(s.cfg.Metrics)
+	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }

@@ -53,6 +53,10 @@ type Config struct {
 	Token string
 	// TLS, if set, is used for every connection over TCP.
 	TLS *tls.Config
+	// Shows says that no question is answered, and that only operators are: there is nothing to decide.
+	Shows bool
+	// Metrics, if set, are shown beside those of the limiter.
+	Metrics prometheus.Collector
 	// Settings are those of a middleware, for what clients are told. ClientIP is not used.
 	Settings httplimit.Settings
 	// Logger receives mistakes in the setup of proxies; nil means slog.Default().

@@ -64,6 +64,14 @@ func (a *Assessment) Looked() time.Time {
 // MayStep reports whether the next step may be taken: all of its conditions are met.
 func (a *Assessment) MayStep() bool { return a.Gate.Verdict == gate.Pass }
 
+// Followed returns ErrFollowed, with what to do, where no step can be taken because another program enforces; else nil.
+func (a *Assessment) Followed() error {
+	if !a.Spec.Followed {
+		return nil
+	}
+	return fmt.Errorf("stages: %s: %w: write the candidate, %s, into that program's configuration", a.Spec.Policy, ErrFollowed, a.Spec.Candidate)
+}
+
 // WhyNotComplete says what forbids the end of the migration, the most urgent first; "" if nothing does.
 func (a *Assessment) WhyNotComplete() string {
 	warm := RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)

@@ -321,7 +321,7 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 	}
 
 	// Conditions are for steps forward alone. Harm and the end of a hold do not wait for them.
-	if s.Hold || !a.MayStep() {
+	if s.Hold || !a.MayStep() || a.Spec.Followed {
 		return s, false, nil
 	}
 	step, err := s.Next(a.Spec.Config.Canary)

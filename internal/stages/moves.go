@@ -15,6 +15,8 @@ var (
 	ErrHold = errors.New("the policy is on hold")
 	// ErrNowhere is wrapped when a state has no such step.
 	ErrNowhere = errors.New("no such step")
+	// ErrFollowed is wrapped where another program enforces, whose log is followed.
+	ErrFollowed = errors.New("another program enforces, and shadowlimit follows its log")
 	// ErrPressed is wrapped when a red button is pressed on a live instance.
 	ErrPressed = errors.New("the red button is pressed")
 )
@@ -140,6 +142,11 @@ func awaitState(ctx context.Context, store Store, policy string) (State, time.Ti
 // Begin puts the first state of a policy, in shadow, if the store has none. Where another
 // fingerprint is stored, the leader decides.
 func Begin(ctx context.Context, store Store, policy, fingerprint string, generation int64, actor string) error {
+	return BeginAt(ctx, store, policy, fingerprint, generation, actor, time.Time{})
+}
+
+// BeginAt is Begin for evidence that begins at an earlier instant, as that of a log does; the zero instant is now.
+func BeginAt(ctx context.Context, store Store, policy, fingerprint string, generation int64, actor string, since time.Time) error {
 	s, now, err := current(ctx, store, policy)
 	if !errors.Is(err, ErrUnknownPolicy) {
 		return err
@@ -147,6 +154,9 @@ func Begin(ctx context.Context, store Store, policy, fingerprint string, generat
 
 	// On a conflict another instance has begun, which is as good.
 	next := first(fingerprint, generation, Order{Actor: actor, Reason: "fingerprint " + fingerprint + " is the first"}, now)
+	if !since.IsZero() {
+		next.Since = since
+	}
 	if err := store.Put(ctx, policy, next, Condition{Expect: &s}); !errors.Is(err, ErrConflict) {
 		return err
 	}

@@ -45,6 +45,9 @@ type Spec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// FirstLimit reports that there is no authoritative, which then allows everything and cannot fail.
 	FirstLimit bool `json:"first_limit,omitempty"`
+	// Followed reports that the authoritative's answers are those of a log, or that the requests are: another program enforces, and
+	// no stage reaches it.
+	Followed bool `json:"followed,omitempty"`
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
 	OnStoreFailure string `json:"on_store_failure,omitempty"`
 	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.

@@ -196,6 +196,9 @@ func stepsOfVerdict(a *stages.Assessment) []Step {
 	case a.Gate.Verdict == gate.Fail:
 		causes := a.Evidence.History.Causes()
 		return append([]Step{{causes.Mend() + ", or raise the threshold if the difference is wanted", ""}}, seeKeys(a)...)
+	case a.MayStep() && a.Spec.Followed:
+		return []Step{{"write the candidate, " + a.Spec.Candidate + ", into the program whose log is followed, which enforces; " +
+			"docs/follow.md says how, and what to look at then", ""}}
 	case a.MayStep() && a.Spec.Config.Automatic:
 		return []Step{{"nothing: the leader takes the step to " + a.Gate.Step + " within a minute", ""}}
 	case a.MayStep():

@@ -261,6 +261,9 @@ func LabelText(labels map[string]string) string {
 
 // modeOf returns the mode of a policy's promotion, as policy files have it.
 func modeOf(a *stages.Assessment) string {
+	if a.Spec.Followed {
+		return "followed: another program enforces"
+	}
 	if a.Spec.Config.Automatic {
 		return "automatic"
 	}

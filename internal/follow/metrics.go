@@ -1,0 +1,70 @@
+package follow
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Lines are what has become of the lines of the logs.
+type Lines struct {
+	Read       int64 // requests at an instant that the ledger takes
+	Unreadable int64
+	TooOld     int64 // requests of more than two hours ago: only the candidates have seen them
+	Ahead      int64 // requests that are ahead of the ledger's clock, likewise
+}
+
+type counters struct {
+	read, unreadable, old, ahead atomic.Int64
+	until                        atomic.Int64
+}
+
+func (c *counters) set(l Lines) {
+	c.read.Store(l.Read)
+	c.unreadable.Store(l.Unreadable)
+	c.old.Store(l.TooOld)
+	c.ahead.Store(l.Ahead)
+}
+
+func (c *counters) lines() Lines {
+	return Lines{c.read.Load(), c.unreadable.Load(), c.old.Load(), c.ahead.Load()}
+}
+
+// Metrics returns the metrics of a follower, besides those of its harness.
+func (f *Follower) Metrics() prometheus.Collector {
+	labels := prometheus.Labels{"name": f.cfg.Name}
+	return &collector{
+		follower: f,
+		lines: prometheus.NewDesc("shadowlimit_follow_lines_total", "Lines of the followed logs, by result: read is a request that counts, "+
+			"unreadable is none, and too_old and ahead are requests that the ledger does not take.", []string{"result"}, labels),
+		behind: prometheus.NewDesc("shadowlimit_follow_behind_seconds", "How long ago the instant is up to which the logs were read and written.",
+			nil, labels),
+	}
+}
+
+type collector struct {
+	follower      *Follower
+	lines, behind *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	out <- c.lines
+	out <- c.behind
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	l := c.follower.Lines()
+	for _, one := range []struct {
+		result string
+		n      int64
+	}{{"read", l.Read}, {"unreadable", l.Unreadable}, {"too_old", l.TooOld}, {"ahead", l.Ahead}} {
+		out <- prometheus.MustNewConstMetric(c.lines, prometheus.CounterValue, float64(one.n), one.result)
+	}
+	if until := c.follower.counts.until.Load(); until > 0 {
+		behind := max(0, c.follower.now().Sub(time.UnixMicro(until)).Seconds())
+		out <- prometheus.MustNewConstMetric(c.behind, prometheus.GaugeValue, behind)
+	}
+}
