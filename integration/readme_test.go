@@ -51,6 +51,24 @@ func shownIn(shown, real string) (missing string, ok bool) {
 
 // A newcomer pastes what the README shows: the commands print what it says they print.
 func TestREADMEShowsRealOutput(t *testing.T) {
+	dir := commandsFolder(t)
+	write(t, filepath.Join(dir, "policies.yaml"), readmeBlock(t, "yaml", "version: 1"))
+
+	commands := 0
+	for _, block := range []string{
+		readmeBlock(t, "console", "$ ./shadowlimit replay"),
+		readmeBlock(t, "console", "$ ./shadowlimit validate"),
+	} {
+		commands += runShown(t, dir, block)
+	}
+	if commands != 4 {
+		t.Errorf("%d commands were run, want 4", commands)
+	}
+}
+
+// commandsFolder is a folder in which the commands of a document run: the command line and the sample are in it.
+func commandsFolder(t *testing.T) string {
+	t.Helper()
 	path, err := command()
 	if err != nil {
 		t.Fatal(err)
@@ -65,33 +83,53 @@ func TestREADMEShowsRealOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(t, filepath.Join(dir, "policies.yaml"), readmeBlock(t, "yaml", "version: 1"))
+	return dir
+}
 
-	commands := 0
-	for _, block := range []string{
-		readmeBlock(t, "console", "$ ./shadowlimit replay"),
-		readmeBlock(t, "console", "$ ./shadowlimit validate"),
-	} {
-		for _, session := range strings.Split("\n"+block, "\n$ ")[1:] {
-			line, shown, _ := strings.Cut(session, "\n")
-			if strings.HasPrefix(line, "go build") {
-				continue // the command above
-			}
+// runShown runs the commands of a console block, each of which must print what is shown below it, and returns how many there are.
+func runShown(t *testing.T, dir, block string) (commands int) {
+	t.Helper()
+	for _, session := range strings.Split("\n"+block, "\n$ ")[1:] {
+		line, shown, _ := strings.Cut(session, "\n")
+		if strings.HasPrefix(line, "go build") {
+			continue // the command that is there
+		}
 
-			commands++
-			cmd := exec.Command("sh", "-c", line)
-			cmd.Dir = dir
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%s: %v\n%s", line, err, out)
-			}
-			if missing, ok := shownIn(shown, string(out)); !ok {
-				t.Errorf("%s does not print the line\n%s\nin that place of\n%s", line, missing, out)
-			}
+		commands++
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+		if missing, ok := shownIn(shown, string(out)); !ok {
+			t.Errorf("%s does not print the line\n%s\nin that place of\n%s", line, missing, out)
 		}
 	}
-	if commands != 4 {
-		t.Errorf("%d commands were run, want 4", commands)
+	return commands
+}
+
+// Each guide is one session in one folder.
+func TestGuides(t *testing.T) {
+	guides, err := filepath.Glob("../docs/guides/*.md")
+	if err != nil || len(guides) == 0 {
+		t.Fatalf("%d guides (%v)", len(guides), err)
+	}
+	for _, guide := range guides {
+		t.Run(filepath.Base(guide), func(t *testing.T) {
+			text, err := os.ReadFile(guide)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, commands := commandsFolder(t), 0
+			for _, rest := range strings.Split(string(text), "\n```console\n")[1:] {
+				block, _, _ := strings.Cut(rest, "\n```")
+				commands += runShown(t, dir, block)
+			}
+			if commands == 0 {
+				t.Error("no command was run")
+			}
+		})
 	}
 }
 
