@@ -109,7 +109,16 @@ func runShown(t *testing.T, dir, block string) (commands int) {
 	return commands
 }
 
-// Each guide is one session in one folder.
+// fenced returns the fenced blocks of a document in a language, without their fences.
+func fenced(text, language string) (blocks []string) {
+	for _, rest := range strings.Split(text, "\n```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(rest, "\n```")
+		blocks = append(blocks, block)
+	}
+	return blocks
+}
+
+// Each guide is one session in one folder. Its YAML is the files that their first lines name.
 func TestGuides(t *testing.T) {
 	guides, err := filepath.Glob("../docs/guides/*.md")
 	if err != nil || len(guides) == 0 {
@@ -122,8 +131,11 @@ func TestGuides(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir, commands := commandsFolder(t), 0
-			for _, rest := range strings.Split(string(text), "\n```console\n")[1:] {
-				block, _, _ := strings.Cut(rest, "\n```")
+			for _, file := range fenced(string(text), "yaml") {
+				name, _, _ := strings.Cut(strings.TrimPrefix(file, "# "), "\n")
+				write(t, filepath.Join(dir, name), file)
+			}
+			for _, block := range fenced(string(text), "console") {
 				commands += runShown(t, dir, block)
 			}
 			if commands == 0 {
