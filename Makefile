@@ -31,6 +31,7 @@ testmodules:
 	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -vet=off -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 	. ./$(COMPONENTS) && cd bench && $(GO) test -vet=off -count=1 ./... # reads README.md and docs, which the cache of tests does not know
 	cd examples && $(GO) test -vet=off ./...
+	cd release && $(GO) test $(SHORT) -vet=off ./...
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test -vet=off ./...); done
 
 .PHONY: servers
@@ -64,7 +65,7 @@ scale: components ## measure fleets of 10 to 1,000 instances and write docs/perf
 .PHONY: lint
 lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo 'gofmt: run gofmt -w on these files'; exit 1; }
-	set -e; for m in . integration bench examples $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+	set -e; for m in . integration bench examples release $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
 
 .PHONY: check
 check: lint components ## run lint, and all tests with the race detector
@@ -79,6 +80,10 @@ oracle: components ## compare Go, Redis and miniredis with the oracle for ORACLE
 .PHONY: bench
 bench: components ## compare with other limiters and write docs/performance.md; ROUNDS=1 only runs, PART=redis,memory chooses
 	. ./$(COMPONENTS) && cd bench && $(GO) run . -rounds $(or $(ROUNDS),15) -parts $(or $(PART),all) -write ../docs/performance.md
+
+.PHONY: release
+release: ## make VERSION (v0.9.0) in dist: modules as a GOPROXY has them, binaries, checksums, SPDX lists, images, and tags here
+	cd release && $(GO) run . -version "$(VERSION)" -out ../dist
 
 .PHONY: components
 components:
