@@ -32,6 +32,7 @@ testmodules:
 	. ./$(COMPONENTS) && cd bench && $(GO) test -vet=off -count=1 ./... # reads README.md and docs, which the cache of tests does not know
 	cd examples && $(GO) test -vet=off ./...
 	cd release && $(GO) test $(SHORT) -vet=off ./...
+	cd deploy && $(GO) test -vet=off ./...
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test -vet=off ./...); done
 
 .PHONY: servers
@@ -65,7 +66,7 @@ scale: components ## measure fleets of 10 to 1,000 instances and write docs/perf
 .PHONY: lint
 lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo 'gofmt: run gofmt -w on these files'; exit 1; }
-	set -e; for m in . integration bench examples release $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+	set -e; for m in . integration bench examples release deploy $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
 
 .PHONY: check
 check: lint components ## run lint, and all tests with the race detector
