@@ -16,7 +16,7 @@ func checkout(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "clone")
 	if text, err := exec.Command("git", "clone", "--quiet", "--no-hardlinks", "..", dir).CombinedOutput(); err != nil {
-		t.Skipf("not a checkout: %s", text)
+		t.Fatalf("these tests need a checkout of git: %s", text)
 	}
 	return dir
 }
