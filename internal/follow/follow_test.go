@@ -265,7 +265,7 @@ func (b *bench) want(logs ...*writer) (sum evidence.Tally, top map[string]int64)
 		if err := pair.Evaluate(b.Context(), []algorithms.Check{check}, into[:]); err != nil {
 			b.Fatal(err)
 		}
-		into[0][0] = algorithms.Observation{Decision: algorithms.Decision{Allowed: h.answer == Allowed}}
+		into[0][0] = algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: h.answer == Allowed}}
 		outcome := evidence.Compare(&into[0])
 		if sum[outcome]++; outcome == evidence.NewlyDenied {
 			top[check.Key]++

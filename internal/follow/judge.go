@@ -77,11 +77,11 @@ func (j *judge) check(at int64, answer Answer, c *Check, counts bool) {
 	a := &o[algorithms.Authoritative]
 	switch {
 	case p.setting.First:
-		*a = algorithms.Observation{At: when, Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
+		*a = algorithms.Observation{Status: algorithms.Judged, At: when, Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 	case answer == Unknown:
 		*a = algorithms.Skip(algorithms.OtherReason)
 	default:
-		*a = algorithms.Observation{At: when, Decision: algorithms.Decision{Allowed: answer == Allowed}}
+		*a = algorithms.Observation{Status: algorithms.Judged, At: when, Decision: algorithms.Decision{Allowed: answer == Allowed}}
 	}
 	j.step(p, at, c, &o[algorithms.Candidate])
 	if !counts {
@@ -98,7 +98,7 @@ func (j *judge) check(at int64, answer Answer, c *Check, counts bool) {
 func (j *judge) step(p *judged, at int64, c *Check, o *algorithms.Observation) {
 	before, known := p.states[c.Key]
 	next, d, err := p.algorithm.Step(before.State, &c.Limit, c.Cost, at)
-	o.At, o.Decision = time.UnixMicro(at), d
+	o.Status, o.At, o.Decision = algorithms.Judged, time.UnixMicro(at), d
 	if err != nil {
 		o.Status, o.Err = algorithms.Failed, err
 		return

@@ -43,7 +43,7 @@ func (o Observed) observation() algorithms.Observation {
 	if o == Unobserved {
 		return algorithms.Skip(algorithms.OtherReason)
 	}
-	return algorithms.Observation{Decision: algorithms.Decision{Allowed: o == ObservedAllowed}}
+	return algorithms.Observation{Status: algorithms.Judged, Decision: algorithms.Decision{Allowed: o == ObservedAllowed}}
 }
 
 // Number gives the check that was added last the number of its request, which grows with each: events of several policies are then
