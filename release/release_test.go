@@ -69,7 +69,7 @@ func main() {
 	cache := strings.TrimSpace(command(t, ".", nil, "go", "env", "GOMODCACHE"))
 	upstream := strings.TrimSpace(command(t, ".", nil, "go", "env", "GOPROXY"))
 	env := []string{
-		"GOMODCACHE=" + filepath.Join(user, "mod"), "GOFLAGS=-modcacherw", "GOWORK=off", "GONOSUMDB=" + rootModule + "*",
+		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off", "GONOSUMDB=" + rootModule + "*",
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + upstream,
 	}
 	command(t, user, env, "go", "get", rootModule+"/adapters/ginlimit@"+version)
