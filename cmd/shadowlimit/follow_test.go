@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -151,4 +152,28 @@ func TestFollowRefusals(t *testing.T) {
 			t.Errorf("follow %q: status %d: %s", tt.args, status, talk)
 		}
 	}
+}
+
+// The lines that one core follows in a second.
+func BenchmarkFollow(b *testing.B) {
+	dir := b.TempDir()
+	file := filepath.Join(dir, "p.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, followFile, "{ limiter: log }"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	const lines = 200_000
+	var text strings.Builder
+	for n := range lines {
+		at := time.Now().Add(-time.Minute).UnixMilli() + int64(n)*60_000/lines
+		fmt.Fprintf(&text, `{"time":"%.3f","remote_addr":"192.0.%d.%d","request":"GET / HTTP/1.1","status":200,"limited":"PASSED"}`+"\n",
+			float64(at)/1000, n%7, n%251)
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		args := []string{"follow", "--config", file, "--observed", rejected, "-"}
+		if status := run(b.Context(), args, streams{strings.NewReader(text.String()), io.Discard, io.Discard}); status != exitOK {
+			b.Fatal(status)
+		}
+	}
+	b.ReportMetric(lines*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 }

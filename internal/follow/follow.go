@@ -291,8 +291,15 @@ func (f *Follower) turn(ctx context.Context) error {
 		return nil
 	}
 
+	// Standard input says when there is more, and files do not.
+	in := &stream{}
+	if f.stream != nil && !f.stream.in.(*stream).has {
+		in = f.stream.in.(*stream)
+	}
 	select {
 	case <-ctx.Done():
+	case in.next = <-in.pieces:
+		in.has = true
 	case <-time.After(pollEvery):
 	}
 	for _, s := range f.sources {

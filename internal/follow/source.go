@@ -235,6 +235,8 @@ func refuse(info fs.FileInfo) error {
 // stream is standard input, of which a goroutine reads ahead: a read may take any time.
 type stream struct {
 	pieces chan piece
+	next   piece // taken out already, if has
+	has    bool
 	left   []byte
 	err    error
 }
@@ -262,12 +264,14 @@ func newStream(in io.Reader) *stream {
 
 func (s *stream) readAt(p []byte, _ int64) (int, error) {
 	for len(s.left) == 0 && s.err == nil {
-		select {
-		case next := <-s.pieces:
-			s.left, s.err = next.text, next.err
-		default:
-			return 0, nil
+		if !s.has {
+			select {
+			case s.next = <-s.pieces:
+			default:
+				return 0, nil
+			}
 		}
+		s.left, s.err, s.has = s.next.text, s.next.err, false
 	}
 	n := copy(p, s.left)
 	if s.left = s.left[n:]; n == 0 {
