@@ -42,7 +42,7 @@ const (
 	// pollEvery is how often a log is looked at that has nothing new.
 	pollEvery = 100 * time.Millisecond
 	lookEvery = 500 * time.Millisecond
-	// checkpointEvery is how often counts are written, and at most a twentieth of the time is spent with it.
+	// checkpointEvery is how often counts are written, and at most a twentieth of the time is spent with the state.
 	checkpointEvery = 5 * time.Second
 	checkpointShare = 20
 	// retryEvery is how often a store is asked that does not answer. Nothing is read until it does: the log keeps it.
@@ -466,7 +466,6 @@ func (f *Follower) followedUntil() int64 {
 
 // checkpoint keeps where the logs are and what was counted up to there, and writes that.
 func (f *Follower) checkpoint(ctx context.Context) error {
-	begun := time.Now()
 	f.judge.sweep(f.order.mark.At)
 	until := f.followedUntil()
 	err := f.insist(ctx, "write evidence", func() error {
@@ -475,9 +474,11 @@ func (f *Follower) checkpoint(ctx context.Context) error {
 			return err
 		}
 		f.until = until
+		begun := time.Now()
 		if err := f.save(counts); err != nil {
 			return err
 		}
+		f.took = time.Since(begun) // without the wait for a store, which is no work
 		f.unsent = counts
 		return nil
 	})
@@ -487,7 +488,7 @@ func (f *Follower) checkpoint(ctx context.Context) error {
 	if err := f.send(ctx); err != nil {
 		return err
 	}
-	f.written, f.took = time.Now(), time.Since(begun)
+	f.written = time.Now()
 	f.counts.until.Store(until)
 	return nil
 }

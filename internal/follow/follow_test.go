@@ -343,15 +343,15 @@ func TestEachLineCountsOnce(t *testing.T) {
 // forgetful is a ledger that says of some writes that they have failed, of which some were done.
 type forgetful struct {
 	evidence.Ledger
-	fail int // 1: before the write, 2: after it
+	fail atomic.Int64 // 1: before the write, 2: after it
 }
 
 func (l *forgetful) Add(ctx context.Context, id evidence.ID, b *evidence.Batch) (int, error) {
-	if l.fail == 1 {
+	if l.fail.Load() == 1 {
 		return 0, errors.New("no answer")
 	}
 	n, err := l.Ledger.Add(ctx, id, b)
-	if l.fail == 2 {
+	if l.fail.Load() == 2 {
 		return 0, errors.New("no answer")
 	}
 	return n, err
@@ -370,20 +370,46 @@ func TestKilledWithoutAnAnswer(t *testing.T) {
 				b.work(1)
 				w.write(20)
 				b.work(22)
-				ledger.fail = fail
+				ledger.fail.Store(int64(fail))
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				if err := b.checkpoint(ctx); err == nil {
 					t.Fatal("the ledger has taken it")
 				}
 				cancel()
 				b.kill()
-				ledger.fail = 0
+				ledger.fail.Store(0)
 				b.start()
 			}
 			b.finish()
 			b.check(w)
 		})
 	}
+}
+
+// After an outage of the ledger everything is written within the usual time, and nothing was lost.
+func TestOutageOfLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "gcra", "a.log")
+		ledger := &forgetful{Ledger: b.ledger}
+		b.ledger = ledger
+		w := newWriter(t, b.logs[0], 9)
+		b.start()
+		b.work(1)
+		w.write(30)
+		ledger.fail.Store(2)
+		ended := make(chan struct{})
+		go func() {
+			time.Sleep(time.Minute)
+			ledger.fail.Store(0)
+			close(ended)
+		}()
+		b.work(80) // some of them wait for the ledger
+		<-ended
+		w.write(30)
+		b.work(120)
+		b.check(w)
+		b.kill()
+	})
 }
 
 // A log that is not there yet is waited for, and one that comes late is read from its start.

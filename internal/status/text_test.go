@@ -538,3 +538,16 @@ func TestUndonePromotion(t *testing.T) {
 		}
 	}
 }
+
+// A pass of a policy that another program enforces is the word to change that program: no command takes the step, not even in
+// automatic mode.
+func TestNextOfAFollowedPolicy(t *testing.T) {
+	for _, automatic := range []bool{false, true} {
+		p := reportOf(t, assessed(stages.Shadow, func(a *stages.Assessment) {
+			a.Spec.Followed, a.Spec.Config.Automatic = true, automatic
+		}))
+		if len(p.Next) != 1 || p.Next[0].Command != "" || !strings.Contains(p.Next[0].Text, "new") {
+			t.Errorf("automatic %v: %+v", automatic, p.Next)
+		}
+	}
+}
