@@ -24,10 +24,12 @@ func forgetCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "forget",
 		Usage:       "remove a policy that no instance has any more",
-		ArgsUsage:   "POLICY",
+		ArgsUsage:   "POLICY...",
 		Description: forgetDescription,
 		Flags:       fleetFlags(),
-		Action:      withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return forgetAction(c, f, std) }),
+		Action: withFleet(needsPolicies, func(c *cli.Context, f *fleet) error {
+			return f.each(c, std, func(policy string, std streams) error { return forgetAction(c, f, policy, std) })
+		}),
 	}
 }
 
@@ -43,11 +45,7 @@ type forgotten struct {
 	state stages.State
 }
 
-func forgetAction(c *cli.Context, f *fleet, std streams) error {
-	policy, err := onePolicy(c)
-	if err != nil {
-		return err
-	}
+func forgetAction(c *cli.Context, f *fleet, policy string, std streams) error {
 	kept, err := f.kept(c.Context, policy)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestForget(t *testing.T) {
 		want   string
 	}{
 		{"status removed", 0, "shadowlimit forget removed"},
-		{"forget", 2, "needs one policy"},
+		{"forget", 2, "needs a policy"},
 		{"forget nothing", 1, "nothing is kept"},
 		{"forget writes", 3, "not forgotten: still on a-"},
 		{"forget removed", 0, "forgotten: removed, shadow, version 1.1, with 1 change"},

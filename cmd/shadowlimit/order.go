@@ -16,7 +16,7 @@ import (
 // command makes the command of a move.
 func (m move) command(std streams, name, usage, description string, more ...cli.Flag) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "POLICY", Description: description, Flags: m.flags(more...), Action: m.action(std),
+		Name: name, Usage: usage, ArgsUsage: "POLICY...", Description: description, Flags: m.flags(more...), Action: m.action(std),
 	}
 }
 
@@ -69,7 +69,7 @@ func (t *task) forced() bool { return t.cli.Bool("force") }
 // action refuses a wrong invocation before Redis is asked, which may not answer.
 func (m move) action(std streams) cli.ActionFunc {
 	valid := func(c *cli.Context) error {
-		if err := needsPolicy(c); err != nil {
+		if err := needsPolicies(c); err != nil {
 			return err
 		}
 		if _, err := m.orderOf(c); err != nil {
@@ -80,15 +80,13 @@ func (m move) action(std streams) cli.ActionFunc {
 		}
 		return nil
 	}
-	return withFleet(valid, func(c *cli.Context, f *fleet) error { return m.order(c, f, std) })
+	return withFleet(valid, func(c *cli.Context, f *fleet) error {
+		return f.each(c, std, func(policy string, std streams) error { return m.order(c, f, policy, std) })
+	})
 }
 
-// order reads an order from the command line, and carries it out.
-func (m move) order(c *cli.Context, f *fleet, std streams) error {
-	policy, err := onePolicy(c)
-	if err != nil {
-		return err
-	}
+// order reads an order from the command line, and carries it out for a policy.
+func (m move) order(c *cli.Context, f *fleet, policy string, std streams) error {
 	order, err := m.orderOf(c)
 	if err != nil {
 		return err

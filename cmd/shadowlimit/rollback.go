@@ -16,7 +16,8 @@ import (
 const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and sets it
 on hold. It looks at no evidence, wins over every other move, and waits until every
 live instance has applied it. The authoritative has counted all the time, unless the
-migration was completed: then every client starts with a fresh budget.
+migration was completed: then every client starts with a fresh budget. Several policies,
+or a pattern such as 'api-*', are rolled back at the same time.
 
 If the authoritative's store does not answer, the command says what the rollback would
 do. With on_store_failure: deny every request would be denied, so it does nothing and ends

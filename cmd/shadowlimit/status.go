@@ -14,7 +14,8 @@ import (
 
 const statusDescription = `Shows a line for each policy: its stage, the verdict for its next step, how many of its
 conditions are met, the ratio that is worst, and since when it has its stage. The most
-urgent come first, below what cannot wait. With names it shows all of these policies:
+urgent come first, below what cannot wait. With names, or patterns such as 'api-*', it
+shows all of these policies:
 what is enforced, what to do next, the conditions, whom it hurts, and the instances that
 have applied the stage. The verdict is the one that the service's leader has published,
 or without a leader one of this moment.
@@ -38,7 +39,10 @@ func statusCommand(std streams) *cli.Command {
 }
 
 func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
-	names := c.Args().Slice()
+	names, err := f.names(c.Context, c.Args().Slice())
+	if err != nil {
+		return err
+	}
 	report, err := f.report(c.Context, names...)
 	if err != nil {
 		return err
