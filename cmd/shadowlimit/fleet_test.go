@@ -178,7 +178,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"status -o yaml", 2, "want text or json"},
 		{"status --name other", 1, `no instance of "other"`},
 		{"promote writes", 2, "needs a reason"},
-		{"promote --reason x", 2, "needs one policy"},
+		{"promote --reason x", 2, "needs a policy"},
 		{"promote writes --reason x", 3, "wait|requests compared: have 0, need 1"},
 		{"promote writes --reason x --to 7", 2, "no percentage"},
 		{"promote writes --reason x --to 10% --full", 2, "contradict"},
@@ -430,7 +430,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		"rollback writes --reason x --name a --redis redis://:secret@127.0.0.1:1":                        "NOT STORED",
 		"rollback writes --reason x --name a --redis redis+sentinel://x:1?master_name=m&password=secret": "NOT STORED",
 		"rollback writes --name a --redis redis://127.0.0.1:1":                                           "rollback needs a reason",
-		"rollback --reason x --name a --redis redis://127.0.0.1:1":                                       "rollback needs one policy",
+		"rollback --reason x --name a --redis redis://127.0.0.1:1":                                       "rollback needs a policy",
 	} {
 		if _, _, talk := shell(t, "", strings.Fields(args)...); !strings.Contains(talk, want) || strings.Contains(talk, "secret") {
 			t.Errorf("%s: no %q in\n%s", args, want, talk)

@@ -20,7 +20,7 @@ func TestWrongInvocations(t *testing.T) {
 		"status -o":                      "needs an argument: -o",
 		"watch a b":                      "one policy, got 2",
 		"history":                        "one policy, got 0",
-		"forget":                         "one policy, got 0",
+		"forget":                         "forget needs a policy",
 		"key a":                          "got 1 argument\n",
 		"controller a":                   "controller takes no arguments",
 		"serve a.yaml":                   "--config",
