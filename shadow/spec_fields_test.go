@@ -88,6 +88,7 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	spec.Apart, spec.Copied = true, true // newMigration knows them, by the sides
 	spec.FirstLimit = true               // only where there is no authoritative to fill the other fields
 	spec.PerProcess[0].Requests = 1      // only of a custom side
+	spec.Followed = true                 // newFollower knows that
 	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(stages.Spec{Config: stages.ConfigOf(none)}))
 }
 
@@ -233,6 +234,7 @@ var notInOutage = map[string]string{
 	"Spec.CandidateStore": "the candidate is described with its store",
 	"Spec.AsksStore":      "the instance knows its own stores",
 
+	"Spec.Followed":   "no side is enforced by the instance, whose program is another one",
 	"Spec.FirstLimit": "the authoritative is described as none",
 
 	"Spec.Apart":  "the gate judges nothing while the store is silent",
