@@ -103,6 +103,7 @@ func secured(t *testing.T, server string, cert tls.Certificate) (addr string) {
 // A Redis whose certificate is not to be trusted gets nothing, and the log names the
 // certificate.
 func TestWrongCertificateOfRedis(t *testing.T) {
+	t.Parallel()
 	trusted, stranger := newAuthority(t, "trusted"), newAuthority(t, "stranger")
 	roots := x509.NewCertPool()
 	roots.AddCert(trusted.cert)

@@ -27,6 +27,7 @@ import (
 // A node of a cluster hangs. If it has records and evidence, every command and rollback works, of all policies. If it has
 // the stages, a rollback says so at once. In both cases doctor names the node and what it has.
 func TestRollbackWithANodeThatHangs(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	cluster := startCluster(t)
 	full := func(ctx context.Context, node *redis.Client) error {

@@ -198,6 +198,7 @@ func (d *drill) checkRolledBack(t *testing.T, v stages.Version) {
 // Every process applies a rollback at once. A failover to a replica that has not
 // received it does not lose it.
 func TestRollbackDrill(t *testing.T) {
+	t.Parallel()
 	d := newDrill(t)
 
 	t.Run("reaches every instance", func(t *testing.T) { reaches(t, d) })
