@@ -3,8 +3,8 @@
 //
 //	shadowlimit alerts export /etc/prometheus/rules
 //
-// Each alert has a page in docs/runbooks. A candidate in shadow affects no client, so
-// a difference in shadow is never more than severity info.
+// There are twelve, in three groups: harm now, the fleet cannot judge or roll back, the
+// gate says pass. Each has a section in docs/runbook.md.
 //
 // The rules are written for Prometheus 2.42 and later.
 package alerts
@@ -16,3 +16,6 @@ import "embed"
 //
 //go:embed shadowlimit.rules.yaml
 var Rules embed.FS
+
+// Runbook is the page that the alerts link to.
+const Runbook = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbook.md"

@@ -155,7 +155,7 @@ func TestRulesDropPods(t *testing.T) {
 	}
 }
 
-const runbooks = "../docs/runbooks/"
+const runbook = "../docs/runbook.md"
 
 func TestAlertsSayWhatToDo(t *testing.T) {
 	seen := map[string]bool{}
@@ -179,7 +179,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		}
 		requireDescription(t, a)
 
-		want := "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/" + a.Alert + ".md"
+		want := alerts.Runbook + "#" + strings.ToLower(a.Alert)
 		if got := a.Annotations["runbook_url"]; got != want {
 			t.Errorf("%s: runbook_url %q, want %q", id, got, want)
 		}
@@ -229,141 +229,28 @@ func TestShadowNeverPages(t *testing.T) {
 	}
 }
 
-// sections are those of a runbook, in their order.
-var sections = []string{"At night", "Meaning", "Impact", "See it", "Do", "It helped when", "Harmless when"}
-
-// atNight are the rows that answer what an operator asks first, in one place of every page.
-var atNight = []string{"Are clients harmed?", "One command", "What it does", "It worked when", "Until morning"}
-
-// variables tells the commands of a runbook which service they are about, and where its Redis is found. No comment stands
-// behind the export: zsh would take it for arguments.
-const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME\n" +
-	"\nNAME is the label `name` of the alert, POLICY the label `policy`. HOST is the service's own Redis, from its " +
-	"[on-call card](README.md#the-on-call-card).\nNo card: `Addrs` in its `shadow.Config`, or its environment. No Redis to reach: " +
-	"the [status page](README.md#the-status-page-of-an-instance) of an instance.\n"
-
-// The first word of a cell answers: a reader at three in the morning stops there. A page of two severities answers for each.
-var answers = map[string]*regexp.Regexp{
-	"Are clients harmed?": regexp.MustCompile(`^(` + "`\\w+`" + `: )?(\*\*)?(Yes|No|yes|no)\b`),
-	"One command":         regexp.MustCompile("^(`|None)"),
-	"Until morning":       regexp.MustCompile(`^(` + "`\\w+`" + `: )?(\*\*)?(Yes|No|yes|no)\b`),
-}
-
-// requireAtNight reports what a page's section "At night" lacks. The commands of a page need both variables, and a stranger
-// does not know that.
-func requireAtNight(t *testing.T, name, body string) {
-	t.Helper()
-	if !strings.HasPrefix(body, variables) {
-		t.Errorf("%s.md: section \"At night\" does not begin with %q", name, strings.TrimSpace(variables))
-	}
-
-	// The table's head is empty. A row with a bar in its text has a third cell, which Markdown does not show.
-	var rows []string
-	for line := range strings.Lines(body) {
-		if cells := strings.Split(strings.TrimSpace(line), "|"); len(cells) == 4 && strings.TrimSpace(cells[1]) != "" && cells[1] != "---" {
-			row, cell := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
-			rows = append(rows, row)
-			if first := answers[row]; first != nil && !first.MatchString(cell) {
-				t.Errorf("%s.md: section \"At night\": the cell of %q does not begin with its answer, %s: %s", name, row, first, cell)
-			}
-		}
-	}
-	if !slices.Equal(rows, atNight) {
-		t.Errorf("%s.md: section \"At night\" has the rows %q, want %q", name, rows, atNight)
-	}
-}
-
-func TestRunbooks(t *testing.T) {
-	names := map[string]bool{}
-	for _, a := range readAlerts(t) {
-		names[a.Alert] = true
-	}
-
-	for name := range names {
-		text, err := os.ReadFile(runbooks + name + ".md")
-		if err != nil {
-			t.Errorf("%v: write docs/runbooks/%s.md with the sections %q; copy the page of a neighbour", err, name, sections)
-			continue
-		}
-
-		if !strings.HasPrefix(string(text), "# "+name+"\n") {
-			t.Errorf("%s.md does not begin with its name", name)
-		}
-
-		var titles []string
-		for _, section := range strings.Split(string(text), "\n## ")[1:] {
-			title, body, _ := strings.Cut(section, "\n")
-			titles = append(titles, title)
-			if strings.TrimSpace(body) == "" {
-				t.Errorf("%s.md: section %q is empty", name, title)
-			}
-
-			if title == "At night" {
-				requireAtNight(t, name, body)
-			}
-		}
-
-		if !slices.Equal(titles, sections) {
-			t.Errorf("%s.md has the sections %q, want %q", name, titles, sections)
-		}
-	}
-
-	pages, err := filepath.Glob(runbooks + "*.md")
+// TestRunbook holds that each alert has a section, which the alert links to, and that a reader at three in the morning has one short page.
+func TestRunbook(t *testing.T) {
+	text, err := os.ReadFile(runbook)
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	for _, page := range pages {
-		if name := strings.TrimSuffix(filepath.Base(page), ".md"); !names[name] && name != "README" {
-			t.Errorf("%s belongs to no alert", page)
-		}
+	if n := bytes.Count(text, []byte("\n")); n > 250 {
+		t.Errorf("%s has %d lines, want at most 250", runbook, n)
 	}
-}
 
-// TestRunbookIndexIsComplete holds that the page on which alert comes first has one row for
-// each alert, with the severities of its rules, and no row for anything else.
-func TestRunbookIndexIsComplete(t *testing.T) {
-	severities := map[string][]string{}
+	var sections, names []string
+	for _, title := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllSubmatch(text, -1) {
+		sections = append(sections, string(title[1]))
+	}
 	for _, a := range readAlerts(t) {
-		// Rules of one severity that differ in their stage are one row.
-		if list := severities[a.Alert]; !slices.Contains(list, a.Labels["severity"]) {
-			severities[a.Alert] = append(list, a.Labels["severity"])
-		}
+		names = append(names, a.Alert)
 	}
-
-	text, err := os.ReadFile(runbooks + "README.md")
-	if err != nil {
-		t.Fatal(err)
+	if !slices.Equal(sections, names) {
+		t.Errorf("%s has the sections %q, want those of the alerts in their order, %q", runbook, sections, names)
 	}
-	row := regexp.MustCompile(`(?m)^\| \[(Shadowlimit\w+)\]\((\w+)\.md\) \| ([a-z, ]+) \| [^|]+\. \|`)
-
-	for _, named := range regexp.MustCompile(`\bShadowlimit\w+`).FindAllString(string(text), -1) {
-		if severities[named] == nil {
-			t.Errorf("README.md of the runbooks names %s, which is no alert", named)
-		}
-	}
-
-	listed := map[string]bool{}
-	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
-		name, page, got := match[1], match[2], strings.Split(match[3], ", ")
-		if listed[name] {
-			t.Errorf("README.md of the runbooks lists %s twice", name)
-		}
-		listed[name] = true
-
-		if page != name {
-			t.Errorf("README.md of the runbooks: the row of %s links to %s.md", name, page)
-		}
-		if !slices.Equal(got, severities[name]) {
-			t.Errorf("README.md of the runbooks: %s has the severities %q, its rules have %q", name, got, severities[name])
-		}
-	}
-
-	for name := range severities {
-		if !listed[name] {
-			t.Errorf("README.md of the runbooks has no row | [%s](%s.md) | severity | One sentence. | in this form, with the full stop "+
-				"before the bar, for %s", name, name, name)
-		}
+	if len(names) != 12 {
+		t.Errorf("%d alerts, want 12: an on-call engineer has to know them all", len(names))
 	}
 }
 

@@ -62,11 +62,11 @@ func knownMetrics(t *testing.T) map[string]bool {
 	return known
 }
 
-// TestMetricsExist holds that rules and runbooks name only metrics which exist: an alert
+// TestMetricsExist holds that rules and the runbook name only metrics which exist: an alert
 // on any other never fires, and Prometheus does not complain.
 func TestMetricsExist(t *testing.T) {
 	known, found := knownMetrics(t), 0
-	for file, text := range readAll(t, "*.rules.yaml", runbooks+"*.md") {
+	for file, text := range readAll(t, "*.rules.yaml", runbook) {
 		for _, name := range metric.FindAllString(text, -1) {
 			found++
 			if !known[name] {
@@ -75,12 +75,12 @@ func TestMetricsExist(t *testing.T) {
 		}
 	}
 
-	if found < 100 {
+	if found < 50 {
 		t.Errorf("%d metrics found: the pattern of this test does not match any more", found)
 	}
 }
 
-// TestCommandsExist holds that rules and runbooks name only commands which the program
+// TestCommandsExist holds that rules and the runbook name only commands which the program
 // has: a stranger types them during an incident. The sources are read as text, because
 // the program is no package that a test can import.
 func TestCommandsExist(t *testing.T) {
@@ -92,7 +92,7 @@ func TestCommandsExist(t *testing.T) {
 	}
 
 	found := 0
-	for file, text := range readAll(t, "*.rules.yaml", runbooks+"*.md") {
+	for file, text := range readAll(t, "*.rules.yaml", runbook) {
 		for _, match := range verb.FindAllStringSubmatch(text, -1) {
 			found++
 			if !commands[match[1]] {
@@ -101,7 +101,7 @@ func TestCommandsExist(t *testing.T) {
 		}
 	}
 
-	if found < 50 || len(commands) < 10 {
+	if found < 20 || len(commands) < 10 {
 		t.Errorf("%d uses of %d commands found: the patterns of this test do not match any more", found, len(commands))
 	}
 }

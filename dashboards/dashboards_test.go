@@ -114,6 +114,7 @@ func TestBoardsCanBeProvisioned(t *testing.T) {
 
 		for _, l := range links {
 			page, ours := strings.CutPrefix(l.URL, docs)
+			page, _, _ = strings.Cut(page, "#")
 			if _, err := os.Stat(filepath.Join("..", page)); ours && err != nil || !ours && !seen[l.URL] {
 				t.Errorf("%s: %s leads nowhere: %s", b.file, l.Title, l.URL)
 			}
@@ -328,7 +329,7 @@ func checkMatchers(t *testing.T, where, matchers string, labels map[string][]str
 		if !found {
 			t.Errorf("%s has no label %s", where, name)
 		}
-		if name == "name" || name == "policy" || name == "store" || name == "fingerprint" { // words of the user and hashes of them, which cases and runbooks make up
+		if name == "name" || name == "policy" || name == "store" || name == "fingerprint" { // words of the user and hashes of them, which cases and the runbook make up
 			continue
 		}
 		for _, v := range strings.Split(m[3], "|") {

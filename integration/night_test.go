@@ -82,18 +82,19 @@ func TestNight(t *testing.T) {
 	for _, empty := range []bool{false, true} {
 		t.Logf("%s: Redis is killed", n.clock())
 		n.stop()
-		n.fires(t, "ShadowlimitBreakerOpen", "warning")
-		if empty { // a short one: what a breaker takes to see its end is as long
+		begun := time.Now()
+		n.fires(t, "ShadowlimitFallbackDecisions", "critical")
+		if empty {
 			n.data = t.TempDir()
 		} else {
-			n.fires(t, "ShadowlimitFallbackDecisions", "warning")
 			n.pass(160 * time.Second) // a candidate that fails alone for three minutes is rolled back
 		}
 		n.startRedis(t)
 		t.Logf("%s: Redis is back, empty: %t", n.clock(), empty)
 		n.all(t, "promoted", time.Minute)
 		n.pass(40 * time.Second) // in which two evaluations see what was written of the outage
-		n.rests(t, "ShadowlimitBreakerOpen")
+		n.rests(t, "ShadowlimitFallbackDecisions")
+		n.pages = append(n.pages, page{"ShadowlimitFallbackDecisions", begun, time.Now()})
 		n.all(t, "promoted", time.Second)
 	}
 
@@ -101,15 +102,15 @@ func TestNight(t *testing.T) {
 	dead := n.fleet[1].Swap(nil)
 	_ = dead.cmd.Process.Kill()
 	_ = dead.cmd.Wait()
-	n.fires(t, "ShadowlimitInstanceSilent", "warning")
+	n.fires(t, "ShadowlimitNotJudged", "warning")
 	n.start(t, 1)
 	n.all(t, "promoted", time.Minute)
 
 	t.Logf("%s: a file that cannot be used, on one instance", n.clock())
 	n.deploy(t, "version: 1\nnonsense: [", 0)
-	n.fires(t, "ShadowlimitReloadFailed", "warning")
+	n.fires(t, "ShadowlimitPolicyErrors", "warning")
 	n.deploy(t, good, 0)
-	n.rests(t, "ShadowlimitReloadFailed")
+	n.rests(t, "ShadowlimitPolicyErrors")
 
 	t.Logf("%s: an old file on one instance", n.clock())
 	n.deploy(t, old, 0)
@@ -140,8 +141,9 @@ func TestNight(t *testing.T) {
 	begun = time.Now()
 	n.promote(t, stages.Step{Stage: stages.Canary, Percent: 50})
 	n.fires(t, "ShadowlimitAlarm", "critical")
-	n.fires(t, "ShadowlimitRolledBack", "warning") // of the automatic ones
-	n.pages = append(n.pages, page{"ShadowlimitAlarm", begun, time.Now()}, page{"ShadowlimitNewlyDenied", begun, time.Now()})
+	n.fires(t, "ShadowlimitRolledBack", "critical") // of the automatic ones
+	n.pages = append(n.pages, page{"ShadowlimitAlarm", begun, time.Now()}, page{"ShadowlimitNewlyDenied", begun, time.Now()},
+		page{"ShadowlimitRolledBack", begun, time.Now()})
 	n.checkPages(t)
 	t.Logf("%s: the end", n.clock())
 }

@@ -129,6 +129,14 @@ var comparedMetrics = []family[reading]{
 		gauge, nil, func(r reading, send sender) { send(boolean(r.applied.Undone() != nil)) },
 	},
 	{
+		"stage_changed_timestamp_seconds", "When the stage or its share of the keys began; absent before the instance knows it.",
+		gauge, nil, func(r reading, send sender) {
+			if !r.applied.StageAt.IsZero() {
+				send(float64(r.applied.StageAt.UnixMilli()) / 1000)
+			}
+		},
+	},
+	{
 		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first.",
 		gauge, nil, func(r reading, send sender) { send(r.applied.Share() / 100) },
 	},

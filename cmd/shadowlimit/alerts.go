@@ -7,8 +7,8 @@ import (
 )
 
 const alertsDescription = `Writes the recording rules and alerts for Prometheus into a folder. Check them, and
-name them in Prometheus's configuration under rule_files. Each alert has a page in
-docs/runbooks that says what to do.
+name them in Prometheus's configuration under rule_files. Each alert has a section
+in docs/runbook.md that says what to do.
 
 Examples:
   shadowlimit alerts export prometheus/rules
