@@ -12,7 +12,8 @@ in docs/runbook.md that says what to do.
 
 Examples:
   shadowlimit alerts export prometheus/rules
-  promtool check rules prometheus/rules/shadowlimit.rules.yaml`
+  promtool check rules prometheus/rules/shadowlimit.rules.yaml
+  shadowlimit alerts export --as prometheusrule k8s   (for the Prometheus operator)`
 
 func alertsCommand(std streams) *cli.Command {
 	return &cli.Command{
@@ -21,7 +22,7 @@ func alertsCommand(std streams) *cli.Command {
 		ArgsUsage:   "export DIR",
 		UsageText:   "shadowlimit alerts export [--force] DIR   (--force: overwrite files that have been changed)",
 		Description: alertsDescription,
-		Subcommands: []*cli.Command{exportCommand("alerts", alerts.Rules, alertsDescription, std)},
+		Subcommands: []*cli.Command{exportCommand("alerts", alerts.Rules, prometheusRule, alertsDescription, std)},
 		Action:      needsSubcommand,
 	}
 }

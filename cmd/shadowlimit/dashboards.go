@@ -9,8 +9,9 @@ import (
 const dashboardsDescription = `Writes the Grafana dashboards of this version into a folder that Grafana is
 provisioned from: migration overview, divergence drill-down, runtime and Redis.
 
-Example:
-  shadowlimit dashboards export grafana/dashboards`
+Examples:
+  shadowlimit dashboards export grafana/dashboards
+  shadowlimit dashboards export --as configmap k8s   (for the sidecar of Grafana's chart)`
 
 func dashboardsCommand(std streams) *cli.Command {
 	return &cli.Command{
@@ -19,7 +20,7 @@ func dashboardsCommand(std streams) *cli.Command {
 		ArgsUsage:   "export DIR",
 		UsageText:   "shadowlimit dashboards export [--force] DIR   (--force: overwrite files that have been changed)",
 		Description: dashboardsDescription,
-		Subcommands: []*cli.Command{exportCommand("dashboards", dashboards.Files, dashboardsDescription, std)},
+		Subcommands: []*cli.Command{exportCommand("dashboards", dashboards.Files, configMap, dashboardsDescription, std)},
 		Action:      needsSubcommand,
 	}
 }

@@ -10,16 +10,22 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/alerts"
 )
 
-// exportCommand is the command that writes the files of a kind, which the program carries.
-func exportCommand(kind string, files fs.FS, description string, std streams) *cli.Command {
+// exportCommand is the command that writes the files of a kind, which the program carries: as they are, or as objects of Kubernetes.
+func exportCommand(kind string, files fs.FS, object kubernetes, description string, std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "export",
 		Usage:       "write them into a folder, which is created if it is missing",
 		ArgsUsage:   "DIR",
 		Description: description,
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "overwrite files that have been changed"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "force", Usage: "overwrite files that have been changed"},
+			&cli.StringFlag{Name: "as", Usage: "`" + object.kind + "`: write objects of Kubernetes"},
+			&cli.StringFlag{Name: "runbook-url", Value: alerts.Runbook, Usage: "the `URL` of the runbook that they link to"},
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef(seeHelp(c), "%s export needs one folder, got %d", kind, c.NArg())
@@ -30,7 +36,11 @@ func exportCommand(kind string, files fs.FS, description string, std streams) *c
 				return usagef("the current folder is .", "%s export needs one folder, got \"\"", kind)
 			}
 
-			e := export{files: files, dir: c.Args().First(), force: c.Bool("force")}
+			convert, err := object.writer(c.String("as"), c.String("runbook-url"))
+			if err != nil {
+				return err
+			}
+			e := export{files: files, convert: convert, dir: c.Args().First(), force: c.Bool("force")}
 			return e.write(std)
 		},
 	}
@@ -47,9 +57,16 @@ func needsSubcommand(c *cli.Context) error {
 
 // export writes files into a folder.
 type export struct {
-	files fs.FS
-	dir   string
-	force bool // overwrite files that have been changed
+	files   fs.FS
+	convert func(file) (file, error) // nil writes them as they are
+	dir     string
+	force   bool // overwrite files that have been changed
+}
+
+// file is one that is written.
+type file struct {
+	name string
+	text []byte
 }
 
 // write writes the files that are missing or differ, and prints their names. Without force it
@@ -63,8 +80,8 @@ func (e export) write(std streams) error {
 		return statusf(exitNotMet, "not written: it would overwrite %s (--force overrules this)", strings.Join(changed, ", "))
 	}
 
-	for _, name := range stale {
-		path, err := e.writeFile(name)
+	for _, f := range stale {
+		path, err := e.writeFile(f)
 		if err != nil {
 			return err
 		}
@@ -78,42 +95,41 @@ func (e export) write(std streams) error {
 	return nil
 }
 
-func (e export) writeFile(name string) (path string, err error) {
-	content, err := fs.ReadFile(e.files, name)
-	if err != nil {
-		return "", err
-	}
-
-	path = e.path(name)
+func (e export) writeFile(f file) (path string, err error) {
+	path = e.path(f.name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	return path, writeWhole(path, content)
+	return path, writeWhole(path, f.text)
 }
 
 func (e export) path(name string) string { return filepath.Join(e.dir, filepath.FromSlash(name)) }
 
-// compare returns the names of files that are missing in the folder or differ there, and of the
-// differing ones the paths.
-func (e export) compare() (stale, changed []string, err error) {
+// compare returns the files that are missing in the folder or differ there, and of the differing ones the paths.
+func (e export) compare() (stale []file, changed []string, err error) {
 	err = fs.WalkDir(e.files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := fs.ReadFile(e.files, name)
-		if err != nil {
+		f := file{name: name}
+		if f.text, err = fs.ReadFile(e.files, name); err != nil {
 			return err
 		}
+		if e.convert != nil {
+			if f, err = e.convert(f); err != nil {
+				return err
+			}
+		}
 
-		path := e.path(name)
+		path := e.path(f.name)
 		present, err := os.ReadFile(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			stale = append(stale, name)
+			stale = append(stale, f)
 		case err != nil:
 			return err
-		case !bytes.Equal(present, content):
-			stale = append(stale, name)
+		case !bytes.Equal(present, f.text):
+			stale = append(stale, f)
 			changed = append(changed, path)
 		}
 		return nil
