@@ -28,6 +28,7 @@ func TestDecisionLog(t *testing.T) {
 		flood := func() {
 			for n := range 100 {
 				c := shadow.Comparison{Policy: "p", Key: fmt.Sprint("alice-", n), Cost: 2, Outcome: shadow.AgreeAllow}
+				c.Observed[algorithms.Authoritative].Status = algorithms.Judged
 				c.Observed[algorithms.Candidate] = algorithms.Skip(algorithms.QueueFull)
 				observe(c)
 				c.Outcome = shadow.NewlyDenied
