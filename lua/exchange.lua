@@ -20,9 +20,9 @@ local MOST = 9007199254740991
 local mark = ARGV[1] .. '.' .. ARGV[2]
 
 -- A key that another program has made a list or a hash counts as missing, as a text that cannot be parsed: an error in the
--- midst of the script would leave the exchange half charged.
+-- midst of the script would leave the exchange half charged. No record is longer than what is read.
 local function get(key)
-  local value = redis.pcall('GET', key)
+  local value = redis.pcall('GETRANGE', key, 0, 255)
   return type(value) == 'string' and value or ''
 end
 
@@ -82,7 +82,9 @@ end
 -- A record that cannot be read counts as missing.
 local function parse(record)
   local writer, last, used, aux = string.match(record, '^(%S+) (%-?%d+) (%d+) (%-?%d+)$')
-  return writer, tonumber(last), tonumber(used), tonumber(aux)
+  last, used, aux = tonumber(last), tonumber(used), tonumber(aux)
+  if not writer or math.max(math.abs(last), used, math.abs(aux)) > MOST then return nil end
+  return writer, last, used, aux
 end
 
 local function text(last, used, aux) return whole(last) .. ' ' .. whole(used) .. ' ' .. whole(aux) end

@@ -45,7 +45,7 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// A key that another program has written with another type counts as missing, and the rest of the exchange is charged.
+// A key that another program has written, with another type or a number that no record has, counts as missing, and the rest of the exchange is charged.
 func TestExchangeWithForeignKeys(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -67,6 +67,10 @@ func TestExchangeWithForeignKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := server.Lpush(pair.ExchangeKey(&x.Changes[0]), "x"); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := server.Set(pair.ExchangeKey(&x.Changes[1]), "q.1 1 99999999999999999999999999 1"); err != nil {
 		t.Fatal(err)
 	}
 
