@@ -83,7 +83,7 @@ end
 local function parse(record)
   local writer, last, used, aux = string.match(record, '^(%S+) (%-?%d+) (%d+) (%-?%d+)$')
   last, used, aux = tonumber(last), tonumber(used), tonumber(aux)
-  if not writer or math.max(math.abs(last), used, math.abs(aux)) > MOST then return nil end
+  if not (last and used and aux) or math.max(math.abs(last), used, math.abs(aux)) > MOST then return nil end
   return writer, last, used, aux
 end
 
