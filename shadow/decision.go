@@ -32,6 +32,7 @@ type Decision struct {
 	Fallback bool
 
 	unenforced algorithms.Observation
+	charges    *engine.Charges // nil unless they can be settled
 }
 
 // Unenforced is what became of the policy's other side in the request. It has a decision only if its Status is
@@ -48,6 +49,7 @@ func (d *Decision) set(c *algorithms.Check, a *engine.Answer) {
 
 // joinAll makes it the answers to the checks of one request, from the first to before the last, and a refusal of an expression.
 func (d *Decision) joinAll(s *engine.Scratch, from, to int, refused *Decision) {
+	charges := refused.charges
 	if from == to {
 		*d = *refused
 		return
@@ -61,6 +63,7 @@ func (d *Decision) joinAll(s *engine.Scratch, from, to int, refused *Decision) {
 	if !refused.Allowed {
 		d.join(refused)
 	}
+	d.charges = charges
 }
 
 // MoreAfter is the wait until more quota is there, as response fields tell it: for a denial its RetryAfter, for an

@@ -224,8 +224,6 @@ func (h *Harness) warn(set *policies.Set) {
 var (
 	errReload = errors.New("shadow: close: the policy file cannot be read, or a reload does not end")
 	errClosed = errors.New("the harness is closed")
-	// A field without an effect would be worse than none.
-	errSettles = errors.New("settle is not carried out by a service yet: leave it out, and try it by shadowlimit test")
 )
 
 // draft is a policy that can be made.
@@ -263,11 +261,11 @@ func (h *Harness) planOf(set *policies.Set, before *engine.Plan) (*engine.Plan, 
 func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 	d := draft{spec: specOf(p), opts: h.options()}
 	d.opts.OnFailure, d.opts.Together = p.OnStoreFailure, p.Together()
+	if p.Settles() {
+		d.opts.Settles, d.opts.Final = true, p
+	}
 	if err := d.spec.Config.Validate(); err != nil {
 		return draft{}, err
-	}
-	if p.Settles() {
-		return draft{}, errSettles
 	}
 
 	for role, configured := range p.Sides {
@@ -339,7 +337,7 @@ func (h *Harness) check(ctx context.Context, s *engine.Scratch, now *engine.Plan
 	for _, m := range denies {
 		s.Refuse(m, first)
 	}
-	s.EndRequest()
+	refused.charges = s.EndRequest()
 	return refused
 }
 

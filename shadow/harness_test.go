@@ -272,7 +272,7 @@ policies:
 	}
 
 	const want = `
-# HELP shadowlimit_policy_errors_total Requests for which an expression failed: they are not charged, or, where first failed, their key is not pinned.
+# HELP shadowlimit_policy_errors_total Requests for which an expression failed: they are not charged; where first failed, their key is not pinned; where settle failed, their cost stays.
 # TYPE shadowlimit_policy_errors_total counter
 shadowlimit_policy_errors_total{name="test",policy="broken"} 4
 shadowlimit_policy_errors_total{name="test",policy="tight"} 0

@@ -86,6 +86,9 @@ type PairConfig struct {
 	Observer func(Comparison)
 	// Clock gives the instants at which checks are judged; see Config.Clock.
 	Clock func() time.Time
+	// Settles says that costs are known afterwards: Allow is given the most that a request may cost, and Decision.Settle makes
+	// it final. Custom limiters and algorithms of your own cannot be settled, and are refused.
+	Settles bool
 	// Promotion says when the candidate may be promoted.
 	Promotion policies.Promotion
 	// Logger receives moves and failures; nil means slog.Default().
@@ -139,8 +142,10 @@ func newPair(cfg PairConfig) (*Pair, error) {
 		sides[role].Window = configured.Limit.Window
 	}
 
+	opts := i.options()
+	opts.Settles = cfg.Settles
 	p := &Pair{
-		instance: i, check: check, policy: engine.NewPolicy(spec, sides, i.options()),
+		instance: i, check: check, policy: engine.NewPolicy(spec, sides, opts),
 		keyOf: cfg.Key, limits: [2]limitOf{cfg.Authoritative.LimitOf, cfg.Candidate.LimitOf},
 	}
 	if p.keyOf == nil {
@@ -175,6 +180,9 @@ func (cfg *PairConfig) specAndCheck() (stages.Spec, algorithms.Check, error) {
 	}
 	for role, s := range sides {
 		err = errors.Join(err, s.check(algorithms.Role(role), cfg.Redis != nil))
+		if cfg.Settles && !s.none() && (s.Algorithm == nil || !algorithms.Settleable(s.Algorithm)) {
+			err = errors.Join(err, fmt.Errorf("%s: a limiter of your own cannot be settled: take one of algorithms.All, or leave out Settles", algorithms.Role(role)))
+		}
 		spec.AsksStore[role] = s.Algorithm != nil
 		if !s.none() {
 			spec.Window = max(spec.Window, engine.MemoryOf(s.Algorithm, s.Limit))
@@ -243,8 +251,10 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) (d Decision) {
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
 	p.limitByKey(c, key)
 	p.engine.Add(s, p.policy, engine.Declared{})
+	charges := s.EndRequest()
 	p.engine.Judge(ctx, s)
 	d.set(c, s.Answer(0))
+	d.charges = charges
 	return d
 }
 

@@ -36,9 +36,23 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"policy_errors_total",
-		"Requests for which an expression failed: they are not charged, or, where first failed, their key is not pinned.",
+		"Requests for which an expression failed: they are not charged; where first failed, their key is not pinned; where settle failed, their cost stays.",
 		counter, nil, func(r reading, send sender) {
 			send(float64(r.Errors()))
+		},
+	},
+	{
+		"settlements_total",
+		"Settlements that have not made a cost final, by why: late, because what was charged counts no more; repeated, because " +
+			"it was settled before; or lost, because a store has not answered. Absent without settle, until there is one.",
+		counter, []string{"result"}, func(r reading, send sender) {
+			list := r.Unsettled()
+			if !r.Settles() && list == [len(list)]int64{} {
+				return
+			}
+			for i, n := range list {
+				send(float64(n), engine.SettlementResults[i])
+			}
 		},
 	},
 	{

@@ -17,5 +17,7 @@
 // A server that has interceptors of its own must chain these: Options does, grpc.UnaryInterceptor does not. Interceptors
 // that authenticate must come first, so that Config.Identify finds what they have put into the context.
 //
+// A policy with settle is settled by the answer, whose code is response.status, 0 for OK. Its header and size are not known.
+//
 // Metadata are copied for each call if a policy reads headers, because gRPC gives no other access to them.
 package grpclimit

@@ -66,13 +66,17 @@ func (i *Interceptors) Options() []grpc.ServerOption {
 }
 
 // Unary is a grpc.UnaryServerInterceptor.
-func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, failed error) {
 	var d shadow.Decision
 	c := calls.Get().(*call)
 	if err := i.decide(ctx, c, info.FullMethod, &d); err != nil {
 		return nil, err
 	}
-	c.giveBack()
+	if d.Allowed && d.Settles() {
+		defer settling(ctx, c, &d)(&failed)
+	} else {
+		c.giveBack()
+	}
 
 	if !d.Allowed {
 		i.tell(ctx, asTrailer, &d)
@@ -104,14 +108,18 @@ func (i *Interceptors) serve(ctx context.Context, message any, handler grpc.Unar
 }
 
 // Stream is a grpc.StreamServerInterceptor.
-func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (failed error) {
 	ctx := stream.Context()
 	var d shadow.Decision
 	c := calls.Get().(*call)
 	if err := i.decide(ctx, c, info.FullMethod, &d); err != nil {
 		return err
 	}
-	c.giveBack()
+	if d.Allowed && d.Settles() {
+		defer settling(ctx, c, &d)(&failed)
+	} else {
+		c.giveBack()
+	}
 
 	// A stream lasts, so its fields are made for it alone. Interceptors in front may have wrapped the stream.
 	f := newFields()

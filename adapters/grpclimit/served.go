@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // measure runs the handler of a call and tells how long it took. A handler that panics has failed.
@@ -32,12 +31,7 @@ func (i *Interceptors) measureStream(service any, stream grpc.ServerStream, hand
 // failure reports whether a call has failed by the server's fault, which lowers an adaptive limit for all clients. So no code is among
 // these that a client can bring about: it chooses its deadline, and it may call a method that is not there, or disconnect.
 func failure(err error) bool {
-	code := status.FromContextError(err).Code() // the one of a server, for an error that is no status
-	if s, ok := status.FromError(err); ok {
-		code = s.Code()
-	}
-
-	switch code {
+	switch codeOf(err) {
 	case codes.Unknown, codes.Internal, codes.Unavailable, codes.DataLoss:
 		return true
 	}

@@ -231,6 +231,9 @@ func (c *asyncCheck) finish() {
 	ev.warnFailure(c.role(), &c.seen[c.role()])
 	c.seen = markStoreFailed(c.seen)
 	ev.record(&c.check, c.at, &c.seen)
+	if ev.charge != nil {
+		ev.charge.asked()
+	}
 }
 
 var errNotDrained = errors.New("shadow: sync: some checks behind requests have not been made in time")
@@ -329,14 +332,15 @@ func CloseAsync(ctx context.Context, policies []*Policy) []error {
 
 // Drain waits until all checks that are queued now have been made.
 func (e *Engine) Drain(ctx context.Context) error {
-	return errors.Join(eachAsync(e.Plan.Load().Policies, func(q *asyncQueue) error { return q.drain(ctx) })...)
+	failed := eachAsync(e.Plan.Load().Policies, func(q *asyncQueue) error { return q.drain(ctx) })
+	return errors.Join(append(failed, e.settling.drain(ctx))...)
 }
 
 // Close makes the queued checks, exchanges the synchronized stores a last time, and ends every goroutine of the engine but for
 // custom limiters that do not return.
 func (e *Engine) Close(ctx context.Context) error {
 	failed := CloseAsync(ctx, e.Plan.Load().Policies)
-	return errors.Join(append(failed, e.closeSynchronized(ctx))...)
+	return errors.Join(append(failed, e.settling.drain(ctx), e.closeSynchronized(ctx))...)
 }
 
 func eachAsync(policies []*Policy, do func(*asyncQueue) error) []error {

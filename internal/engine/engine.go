@@ -21,10 +21,12 @@ type Engine struct {
 	Overruled atomic.Bool
 	// Plan is replaced on a reload. A request loads it once, so that it is
 	// judged by one file as a whole.
-	Plan    atomic.Pointer[Plan]
-	view    atomic.Pointer[view]
-	clock   func() time.Time // nil: each store's own
-	scratch sync.Pool
+	Plan     atomic.Pointer[Plan]
+	view     atomic.Pointer[view]
+	clock    func() time.Time // nil: each store's own
+	scratch  sync.Pool
+	settling underway
+	tokens   usedTokens
 }
 
 // Plan has the policies in use. A change of the policy file replaces it as a whole. It is
@@ -69,6 +71,8 @@ type Scratch struct {
 	lists []numbered    // of the request whose checks are being added
 	last  uint16        // the number that was given last
 	local []localAnswer // by check; nil without such policies
+
+	charges *Charges // of the request whose checks are being added; nil: nothing is kept
 }
 
 // Answer is what became of a check: the decision to obey, and where it comes from.
@@ -145,7 +149,8 @@ func (e *Engine) Take() *Scratch { return e.scratch.Get().(*Scratch) }
 // a limiter's decision.
 func (e *Engine) Give(s *Scratch) {
 	for i := range s.checks {
-		s.checks[i].Key = ""
+		s.checks[i].Key, s.checks[i].Receipt = "", nil
+		s.evaluations[i].charge = nil
 	}
 	for i := range s.observed {
 		for role := range s.observed[i] {
@@ -160,6 +165,7 @@ func (e *Engine) Give(s *Scratch) {
 	s.observed = s.observed[:0]
 	s.answers = s.answers[:0]
 	s.lists, s.last, s.local = s.lists[:0], 0, s.local[:0]
+	s.charges = nil
 
 	// A panic may have left a batch filled, and the next request would judge its checks.
 	s.batch.empty()
@@ -210,6 +216,9 @@ func (e *Engine) Add(s *Scratch, p *Policy, d Declared) {
 		c.Together = s.list(p.together)
 	}
 	ev.assign(c)
+	if p.settles {
+		e.keep(s, ev, c)
+	}
 }
 
 // detached keeps a decision going when the client leaves. Otherwise clients that leave

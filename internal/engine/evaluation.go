@@ -25,6 +25,7 @@ type evaluation struct {
 	// completed reports that the candidate is enforced and the only side left. It is read
 	// once, so that a stage that moves meanwhile does not change how the check is counted.
 	completed bool
+	charge    *charge // nil: what is charged is final
 }
 
 // Declared is what a policy file says of a check besides its sides. The zero value is that
@@ -136,6 +137,11 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Check) algorithms
 	alone.Enforced, alone.Together = role, 0
 	alone.Sides = [2]algorithms.Side{}
 	alone.Sides[role] = ev.asked(role)
+	alone.Receipt = nil
+	if ev.charge != nil {
+		ev.charge.stores[role] = ev.Sides[role].store
+		alone.Receipt = &ev.charge.receipts[role]
+	}
 	return alone
 }
 

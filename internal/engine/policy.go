@@ -25,13 +25,18 @@ type Policy struct {
 	protected map[string]bool // the keys, as requests are charged under them
 	inProcess inProcess
 	*progress
+
+	settles bool             // what is charged is kept, to be changed to the final cost
+	final   *policies.Policy // says the final cost; nil: code does
 }
 
 // PolicyOptions are what a policy needs besides its sides.
 type PolicyOptions struct {
 	Service   string
-	OnFailure string // "" means policies.FailLocal
-	Together  int    // the number of its list, 0 for none
+	OnFailure string           // "" means policies.FailLocal
+	Together  int              // the number of its list, 0 for none
+	Settles   bool             // the cost is not final
+	Final     *policies.Policy // says the final cost, nil if code does
 	Observer  func(*Comparison)
 	Log       *slog.Logger
 	Secret    []byte                   // of recorders
@@ -48,7 +53,7 @@ var DurationLabels = []string{"policy", "side", "fingerprint"}
 func NewPolicy(spec stages.Spec, sides [2]Side, o PolicyOptions) *Policy {
 	p := &Policy{
 		Spec: spec, keyHash: evidence.NewKeyHash(o.Service, spec.Policy), Sides: sides, observer: o.Observer,
-		OnFailure: cmp.Or(o.OnFailure, policies.FailLocal), together: o.Together,
+		OnFailure: cmp.Or(o.OnFailure, policies.FailLocal), together: o.Together, settles: o.Settles, final: o.Final,
 	}
 	p.Spec.Apart = p.HasCandidate() && !p.Spec.FirstLimit && !p.judgedTogether() && !p.Spec.Followed // a line of a log reaches both
 	p.Spec.Copied = p.begunAsCopy()

@@ -31,6 +31,37 @@ type counters struct {
 	fallbacks [len(fallbackLimiters)]fallbacks
 	lapses    [2]atomic.Pointer[sideFailure] // by role: the last failure to answer a request
 	warned    warnings
+
+	settlements [len(SettlementResults)]atomic.Int64
+}
+
+// What became of a settlement that has not made the cost final: an index of SettlementResults. Those that have are as many as
+// requests, and are not counted here.
+const (
+	settledLate   = iota // what was charged does not count any more, on a side at least
+	settledBefore        // it was settled before
+	settledLost          // a side has no answer
+)
+
+// SettlementResults are the values of the label result.
+var SettlementResults = [...]string{settledLate: "late", settledBefore: "repeated", settledLost: "lost"}
+
+// Unsettled returns how often each of SettlementResults has come about.
+func (p *Policy) Unsettled() (list [len(SettlementResults)]int64) {
+	for i := range list {
+		list[i] = p.counts.settlements[i].Load()
+	}
+	return list
+}
+
+// Settles reports whether what is charged may be changed to a final cost.
+func (p *Policy) Settles() bool { return p.settles }
+
+// noteUnsettled logs that a final cost is not known, or has not reached a side.
+func (p *Policy) noteUnsettled(err error) {
+	p.progress.warnLimited(&p.progress.counts.warned.unsettled,
+		"shadowlimit: a request is not settled, and its cost stays as it was charged; see shadowlimit_settlements_total",
+		"policy", p.Spec.Policy, "error", err)
 }
 
 // sideFailure is a failure of a side to answer a request. It keeps no error, which may name the key.
@@ -85,6 +116,7 @@ type warnings struct {
 	limitRefused     clock.Moment // by LimitOf of a Pair
 	keyFailed        clock.Moment
 	observerFailed   clock.Moment
+	unsettled        clock.Moment
 }
 
 func newProgress(secret []byte, log *slog.Logger) *progress {

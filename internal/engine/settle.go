@@ -278,9 +278,17 @@ func (ev *evaluation) deferOther(c *algorithms.Check, at time.Time, seen *Observ
 	case ev.Sides[other].resting():
 		seen[other] = algorithms.Skip(algorithms.BreakerOpen)
 		return false
-	case !ev.progress.async.add(&asyncCheck{check: *c, evaluation: *ev, at: at, seen: *seen}):
-		seen[other] = algorithms.Skip(algorithms.QueueFull)
-		return false
 	}
-	return true
+
+	if ev.charge != nil {
+		ev.charge.deferred(other, true)
+	}
+	if ev.progress.async.add(&asyncCheck{check: *c, evaluation: *ev, at: at, seen: *seen}) {
+		return true
+	}
+	if ev.charge != nil {
+		ev.charge.deferred(other, false)
+	}
+	seen[other] = algorithms.Skip(algorithms.QueueFull)
+	return false
 }

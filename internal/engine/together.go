@@ -31,8 +31,13 @@ type numbered struct {
 	number uint16
 }
 
-// EndRequest ends the checks of one request: a list of the next one is another list.
-func (s *Scratch) EndRequest() { s.lists = s.lists[:0] }
+// EndRequest ends the checks of one request: a list of the next one is another list. It returns what the request is charged, nil
+// where nothing of that is kept.
+func (s *Scratch) EndRequest() (kept *Charges) {
+	kept, s.charges = s.charges, nil
+	s.lists = s.lists[:0]
+	return kept
+}
 
 // Refuse makes the checks of a policy's list only look, from the first on: the request is denied by an expression of the policy that
 // fails, and must cost nothing in the list.

@@ -25,6 +25,8 @@ type answer struct {
 	Fallback bool `json:"fallback"`
 	// Headers are the response fields for the client of the service.
 	Headers map[string]string `json:"headers"`
+	// Settle is the token to settle the request by; absent where there is nothing to settle.
+	Settle string `json:"settle,omitempty"`
 }
 
 func answerOf(d shadow.Decision, fields httplimit.FieldList) answer {
@@ -32,6 +34,9 @@ func answerOf(d shadow.Decision, fields httplimit.FieldList) answer {
 		Allowed: d.Allowed, Policy: d.Policy, Limit: d.Capacity, Fallback: d.Fallback,
 		ResetAfter: microseconds(d.ResetAfter), Delay: microseconds(d.Delay),
 		Headers: make(map[string]string, len(fields.All())),
+	}
+	if d.Allowed {
+		a.Settle = d.SettleToken()
 	}
 	if d.Remaining >= 0 {
 		a.Remaining = &d.Remaining

@@ -12,6 +12,7 @@ import (
 // Paths of the server.
 const (
 	Check       = "/v1/check"
+	Settle      = "/v1/settle"
 	ForwardAuth = "/v1/forward-auth" // Traefik and Caddy
 	AuthRequest = "/v1/auth-request" // nginx
 	Health      = "/healthz"
@@ -33,6 +34,7 @@ func (s *Server) handler() http.Handler {
 
 	// A page in a browser on this machine must not use up the budget of a key.
 	root.Handle("POST "+Check, s.token.bearer(s.named(http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.check)))))
+	root.Handle("POST "+Settle, s.token.bearer(s.named(http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.settle)))))
 
 	// A proxy may ask with its client's method.
 	root.Handle(ForwardAuth, s.token.own(s.proxied(forwardAuth)))

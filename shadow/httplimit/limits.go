@@ -153,11 +153,38 @@ func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
 // Decide charges a request, which must not be used after it, and returns the decision as WithJitter has it.
 func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Decision) {
 	l.DecideInto(ctx, p, &d)
+	release(p)
+	return d
+}
 
-	// A Decider that panics keeps the request: no other one gets it.
+// release gives the memory of a request back. A Decider that panics keeps it: no other request gets it.
+func release(p *policies.Request) {
 	p.Reset()
 	requests.Put(p)
-	return d
+}
+
+// DecideSettling is Decide for a request that may have to be settled by its answer. If so, it returns what does that, else nil.
+func (l *Limits) DecideSettling(ctx context.Context, p *policies.Request) (d shadow.Decision, settling *Settling) {
+	l.DecideInto(ctx, p, &d)
+	if d.Settles() && d.Allowed {
+		return d, &Settling{request: p, decision: d, began: time.Now()}
+	}
+	release(p)
+	return d, nil
+}
+
+// Settling is an admitted request whose answer settles it.
+type Settling struct {
+	request  *policies.Request
+	decision shadow.Decision
+	began    time.Time
+}
+
+// By settles by an answer, whose Duration it sets. Call it once, when the answer is known.
+func (s *Settling) By(ctx context.Context, a policies.Response) {
+	a.Duration = time.Since(s.began)
+	s.decision.SettleBy(ctx, s.request, &a)
+	release(s.request)
 }
 
 // DecideInto is Decide for a request that stays the caller's, and may be used again after a Reset. The decision is written

@@ -45,7 +45,8 @@ type Config struct {
 }
 
 // New returns middleware that limits by a *shadow.Harness or a *shadow.Pair. It may wrap several handlers, and passes the
-// ResponseWriter on unchanged, unless a limit is adaptive by error_rate: then it is one that remembers the status.
+// ResponseWriter on unchanged, unless a limit is adaptive by error_rate or a policy of the request settles: then it is one that remembers the
+// status.
 func New(by Decider, cfg Config) func(http.Handler) http.Handler {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
@@ -89,7 +90,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if hooked {
 		m.cfg.Identify(r, p)
 	}
-	d := m.Decide(r.Context(), p)
+	d, settling := m.DecideSettling(r.Context(), p)
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	m.fields.write(w.Header(), &d)
@@ -101,8 +102,17 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.cfg.OnDenied(w, r, d)
 		return
 	}
+	if settling != nil {
+		m.settled(w, r, &d, settling)
+		return
+	}
+	m.handle(w, r, &d)
+}
+
+// handle has an admitted request wait for its turn, and then the handler answer it.
+func (m *middleware) handle(w http.ResponseWriter, r *http.Request, d *shadow.Decision) {
 	if err := m.Wait(r.Context(), d.Delay); err != nil {
-		Unavailable(w, d, err)
+		Unavailable(w, *d, err)
 		return
 	}
 	if m.Adapts() {
@@ -110,6 +120,24 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.next.ServeHTTP(w, r)
+}
+
+// settled has a request answered, and settles it by the answer.
+func (m *middleware) settled(w http.ResponseWriter, r *http.Request, d *shadow.Decision, settling *Settling) {
+	watched, answer := watchStatus(w)
+	ended := false
+	defer func() {
+		status := answer.status
+		switch {
+		case status == 0 && ended:
+			status = http.StatusOK
+		case status == 0:
+			status = http.StatusInternalServerError // a panic; the connection breaks
+		}
+		settling.By(r.Context(), policies.Response{Status: status, Headers: w.Header(), Size: answer.size})
+	}()
+	m.handle(watched, r, d)
+	ended = true
 }
 
 // serve runs the handler and tells how long it took. A handler that panics has failed.

@@ -7,11 +7,12 @@ import (
 	"net/http"
 )
 
-// statusWriter remembers the status of a response. It is used where a limit follows the service's errors, and nowhere else: a
-// handler should get the server's writer. What handlers ask of that is passed on; see watchStatus.
+// statusWriter remembers the status of a response and its size. It is used where a limit follows the service's errors or a request is
+// settled, and nowhere else: a handler should get the server's writer. What handlers ask of that is passed on; see watchStatus.
 type statusWriter struct {
 	http.ResponseWriter
-	status int // 0 before the header, and where the handler has not set one
+	status int   // 0 before the header, and where the handler has not set one
+	size   int64 // bytes of the body
 }
 
 // WriteHeader implements http.ResponseWriter. Informational responses are not the answer.
@@ -22,15 +23,28 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.size += int64(n)
+	return n, err
+}
+
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // ReadFrom implements io.ReaderFrom, by which the server sends files without a buffer.
-func (w *statusWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, r) }
+func (w *statusWriter) ReadFrom(r io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, r)
+	w.size += n
+	return n, err
+}
 
 // WriteString implements io.StringWriter.
 func (w *statusWriter) WriteString(text string) (int, error) {
-	return io.WriteString(w.ResponseWriter, text)
+	n, err := io.WriteString(w.ResponseWriter, text)
+	w.size += int64(n)
+	return n, err
 }
 
 // flushWriter is of a writer that implements http.Flusher.
