@@ -55,7 +55,7 @@ func New(by httplimit.Decider, cfg Config) echo.MiddlewareFunc {
 }
 
 // serve decides a request, and calls the next handler if it is allowed.
-func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
+func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) (failed error) {
 	route := c.Path()
 	if route == "" && !routed(c) && m.NeedsRoute() {
 		c.Logger().Error(errBeforeRouter.Error())
@@ -68,7 +68,10 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(c, p)
 	}
-	d := m.Decide(r.Context(), p)
+	d, settling := m.DecideSettling(r.Context(), p)
+	if settling != nil {
+		defer m.settle(c, settling)(&failed)
+	}
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	header := c.Response().Header()
@@ -88,6 +91,22 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 		return m.measure(c, next)
 	}
 	return next(c)
+}
+
+// settle returns what makes the cost of a request final by its answer. A handler that panics has answered 500.
+func (m *middleware) settle(c *echo.Context, settling *httplimit.Settling) func(failed *error) {
+	return func(failed *error) {
+		answer := policies.Response{Status: http.StatusInternalServerError, Headers: c.Response().Header()}
+		if p := recover(); p != nil {
+			defer panic(p)
+		} else {
+			var response *echo.Response
+			if response, answer.Status = echo.ResolveResponseStatus(c.Response(), *failed); response != nil {
+				answer.Size = response.Size
+			}
+		}
+		settling.By(c.Request().Context(), answer)
+	}
 }
 
 // measure calls the next handler and tells how long it took. A handler that panics has failed, and so has one whose error echo

@@ -66,7 +66,7 @@ func New(by httplimit.Decider, cfg Config) func(fiber.Handler) fiber.Handler {
 }
 
 // serve decides a request, and calls the wrapped handler if it is allowed.
-func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
+func (l *limits) serve(c fiber.Ctx, next fiber.Handler) (failed error) {
 	if l.NeedsRoute() && c.IsMiddleware() {
 		l.cfg.Logger.Error(errNotWrapped.Error())
 		return fiber.NewError(fiber.StatusInternalServerError, "the route is unknown")
@@ -74,7 +74,12 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 
 	ctx := c.Context()
 	var d shadow.Decision
-	l.decide(ctx, c, &d)
+	v := l.decide(ctx, c, &d)
+	if d.Settles() && d.Allowed {
+		defer l.settle(c, v, &d)(&failed)
+	} else {
+		v.GiveBack()
+	}
 	if l.cfg.Debug != nil && l.cfg.Debug(c) {
 		c.Set(httplimit.DebugField, httplimit.Debug(d))
 	}
@@ -123,8 +128,31 @@ func statusOf(c fiber.Ctx, err error) int {
 	return fiber.StatusInternalServerError
 }
 
-// decide charges a request.
-func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) {
+// settle returns what makes the cost of a request final by its answer, and gives its view back. A handler that panics has answered
+// 500.
+func (l *limits) settle(c fiber.Ctx, v *view.View, d *shadow.Decision) func(failed *error) {
+	began := time.Now()
+	return func(failed *error) {
+		answer := policies.Response{Status: fiber.StatusInternalServerError, Headers: http.Header{}}
+		if p := recover(); p != nil {
+			defer panic(p)
+		} else {
+			answer.Status = statusOf(c, *failed)
+			if answer.Size = int64(max(0, c.Response().Header.ContentLength())); !c.Response().IsBodyStream() { // a stream must not be read
+				answer.Size = int64(len(c.Response().Body()))
+			}
+			for name, value := range c.Response().Header.All() {
+				answer.Headers.Add(string(name), string(value))
+			}
+		}
+		answer.Duration = time.Since(began)
+		d.SettleBy(c.Context(), &v.Seen, &answer)
+		v.GiveBack()
+	}
+}
+
+// decide charges a request, and returns what policies have seen of it.
+func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) *view.View {
 	v := view.Get()
 	l.see(c, v)
 	if l.cfg.Identify != nil {
@@ -133,7 +161,7 @@ func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) {
 	}
 	l.DecideInto(ctx, &v.Seen, d)
 	l.write(&c.Response().Header, d, v)
-	v.GiveBack()
+	return v
 }
 
 // unavailable answers a request that Wait has refused.

@@ -61,7 +61,11 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 	if cfg.Identify != nil {
 		cfg.Identify(c, p)
 	}
-	d := limits.Decide(c.Request.Context(), p)
+	d, settling := limits.DecideSettling(c.Request.Context(), p)
+	ended := false
+	if settling != nil {
+		defer func() { settle(c, settling, ended) }()
+	}
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	limits.WriteFields(c.Writer.Header(), &d)
@@ -77,11 +81,25 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 	if err := limits.Wait(c.Request.Context(), d.Delay); err != nil {
 		c.Abort()
 		httplimit.Unavailable(c.Writer, d, err)
+		ended = true
 		return
 	}
-	if limits.Adapts() {
+	switch {
+	case limits.Adapts():
 		serve(c, limits)
+	case settling != nil:
+		c.Next()
 	}
+	ended = true
+}
+
+// settle makes the cost of a request final by what its handlers have answered. Handlers that panic have answered 500.
+func settle(c *gin.Context, settling *httplimit.Settling, ended bool) {
+	answer := policies.Response{Status: c.Writer.Status(), Headers: c.Writer.Header(), Size: int64(max(0, c.Writer.Size()))}
+	if !ended && !c.Writer.Written() {
+		answer.Status = http.StatusInternalServerError
+	}
+	settling.By(c.Request.Context(), answer)
 }
 
 // serve runs the handlers and tells how long they took. Handlers that panic have failed.

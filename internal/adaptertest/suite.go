@@ -29,6 +29,7 @@ var tests = []struct {
 	{"Panic", testPanic},
 	{"Served", testServed},
 	{"Unserved", testUnserved},
+	{"Settled", testSettled},
 	{"HostileHeaders", testHostileHeaders},
 	{"HostileSpellings", testHostileSpellings},
 	{"Crowd", testCrowd},

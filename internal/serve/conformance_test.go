@@ -23,6 +23,7 @@ func TestConformanceBehindAProxy(t *testing.T) {
 	adaptertest.Run(t, framework(front, map[string]string{
 		"Identify": "a proxy has no claims",
 		"Served":   "the handler is the proxy's, and runs elsewhere",
+		"Settled":  "a proxy says nothing of answers",
 		"Debug":    "nothing tells an operator's request from another",
 	}))
 }
@@ -34,7 +35,8 @@ func TestConformanceOfAService(t *testing.T) {
 		"Debug": "nothing tells an operator's request from another",
 		"Turns": "the service waits, not the server",
 
-		"Served": "the handler is the service's, and runs elsewhere",
+		"Served":  "the handler is the service's, and runs elsewhere",
+		"Settled": "the service settles by POST /v1/settle",
 	}))
 }
 
