@@ -303,7 +303,7 @@ func (r *replayer) replayOne(ctx context.Context, c *comparison, cfg replay.Conf
 		other := &c.listed[n]
 		events = append(events, other.events)
 		if other.name != c.name {
-			cfgs = append(cfgs, replay.Config{Policy: other.name, Sides: other.sides})
+			cfgs = append(cfgs, replay.Config{Policy: other.name, Sides: other.sides, Settles: other.settles})
 			continue
 		}
 		own, cfgs = n, append(cfgs, cfg)
@@ -327,7 +327,7 @@ func (r *replayer) noteUncharged(c *comparison, requests int64) {
 // that no flag works for one of them only.
 func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
-		Policy: c.name, Sides: c.sides, Texts: c.texts, Logged: c.logged,
+		Policy: c.name, Sides: c.sides, Texts: c.texts, Logged: c.logged, Settles: c.settles,
 		Gate: o.gate.Or(c.rules.Config), Steps: stages.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -85,7 +86,14 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 			failure = fmt.Errorf("policy %s: %w", p.Name, err)
 		}
 		if matches {
-			s.check(i, e.At, c, p.Expected(ctx, request))
+			terms := replay.Terms{Expected: p.Expected(ctx, request)}
+			if p.Settles() {
+				if err := final(ctx, p, request, e, &terms); err != nil {
+					s.requests.unsettled++
+					s.requests.whyUnsettled = cmp.Or(s.requests.whyUnsettled, fmt.Errorf("policy %s: %w", p.Name, err))
+				}
+			}
+			s.check(i, e.At, c, terms)
 			s.events[i].Observe(seen)
 		} else if err == nil && s.events[i].Len() == 0 {
 			s.refusals[i].count(ctx, request)
@@ -97,9 +105,21 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 	}
 }
 
-// charge notes a check of a policy. Its limits may come from expressions, so they go with it.
-func (s *policySubject) check(policy int, at int64, c algorithms.Check, expected algorithms.Expected) {
-	terms := replay.Terms{Expected: expected}
+// final sets the final cost of a request, by the answer that the log has. Without one the cost stays as it is charged.
+func final(ctx context.Context, p *policies.Policy, request *policies.Request, e accesslog.Event, terms *replay.Terms) error {
+	answer, err := answerOf(e)
+	if err != nil {
+		return err
+	}
+	if terms.Final, err = p.FinalCost(ctx, request, answer); err != nil {
+		return err
+	}
+	terms.Settles, terms.Delay = true, answer.Duration
+	return nil
+}
+
+// check notes a check of a policy. Its limits may come from expressions, so they go with it.
+func (s *policySubject) check(policy int, at int64, c algorithms.Check, terms replay.Terms) {
 	for role, side := range c.Sides {
 		terms.Limits[role] = side.Limit
 		if model, modelled := s.modelOf(s.list[policy].Sides[role]); modelled {
@@ -138,7 +158,7 @@ func (s *policySubject) comparisons() (compared []comparison) {
 	for i, p := range s.list {
 		list[i] = comparison{
 			name: p.Name, events: s.events[i], rules: stages.ConfigOf(p.Promotion),
-			keyVaries: len(p.KeyInputs()) > 0, refusals: s.refusals[i],
+			keyVaries: len(p.KeyInputs()) > 0, refusals: s.refusals[i], settles: p.Settles(),
 		}
 
 		// The log is replayed without a bound on a side's entries: the reference has none either.

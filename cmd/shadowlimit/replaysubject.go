@@ -49,7 +49,14 @@ func chargedIn(list []comparison) (all []charged) {
 // subject returns what the flags name.
 func (o *replayOptions) subject() (subject, error) {
 	if o.config != "" {
-		return openPolicySubject(o.config, o.models, o.requests(), o.observed)
+		s, err := openPolicySubject(o.config, o.models, o.requests(), o.observed)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(s.list, (*policies.Policy).Settles) {
+			o.reader.Response = true
+		}
+		return s, nil
 	}
 	s := newSideSubject(o.sides, o.key, o.requests(), o.observed)
 	s.logged = o.fromLog
@@ -60,7 +67,9 @@ func (o *replayOptions) subject() (subject, error) {
 type comparison struct {
 	name  string // of the policy
 	sides [2]algorithms.Side
-	texts [2]string // describe the sides in the report; "" means by their limits
+	// settles says that costs are known after the answer.
+	settles bool
+	texts   [2]string // describe the sides in the report; "" means by their limits
 	// limit is the candidate's for every request; nil: an expression says it.
 	limit  *algorithms.Limit
 	events *replay.Events

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -19,7 +20,11 @@ type requests struct {
 	mapped   map[string]string // --map, by the field of the request
 	unmapped map[string]bool   // fields of --map that no line has had
 	unseen   map[string]string // fields that expressions read and no line has had, as they are written there
-	headers  bool              // an expression reads headers; requests are made without them otherwise
+
+	unsettled    int64 // checks whose final cost the log does not say
+	whyUnsettled error // of the first
+
+	headers bool // an expression reads headers; requests are made without them otherwise
 }
 
 func (o *replayOptions) requests() *requests {
@@ -165,6 +170,10 @@ func (r *requests) warnings() (list []string) {
 	}
 	if text := r.routes.warning(); text != "" {
 		list = append(list, text)
+	}
+	if r.unsettled > 0 {
+		list = append(list, fmt.Sprintf("the log does not say the final cost of %s, which stay as they were charged; the first: %v",
+			humanize.Counted(r.unsettled, "check"), r.whyUnsettled))
 	}
 	return list
 }

@@ -1,6 +1,10 @@
 package replay
 
-import "github.com/shadowlimit/shadowlimit/algorithms"
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
 
 // Events are charges to replay. The zero value is empty and ready to use. Memory
 // grows by 32 bytes an event, twice that while events are sorted that are not in order, and by the distinct keys and terms.
@@ -18,6 +22,10 @@ type Events struct {
 type Terms struct {
 	Limits   [2]algorithms.Limit // by role, instead of the limits of the configured sides
 	Expected algorithms.Expected
+	// Settles says that Final is the cost in the end, which is known Delay after the request.
+	Settles bool
+	Final   int64
+	Delay   time.Duration
 }
 
 type event struct {

@@ -25,6 +25,8 @@ type Config struct {
 	Logged bool
 	// Texts describe the sides in the report; "" means the short form of a side.
 	Texts [2]string
+	// Settles says that costs are known after the answer; see Terms. The pair must be a Settler.
+	Settles bool
 	// Pair judges the checks. Its store must be empty under Policy.
 	Pair algorithms.Pair
 	// Gate has the thresholds of the gate; zero fields mean their defaults. Steps are all steps of the migration: the verdict is
@@ -96,6 +98,7 @@ type run struct {
 	largest   int64                                   // cost
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
 	first     bool                                    // there is no authoritative
+	unsettled settlements
 }
 
 type keyTally struct {
@@ -135,6 +138,13 @@ func newRun(events *Events, cfg Config) *run {
 }
 
 func (r *run) judge(ctx context.Context, events []event) error {
+	if r.cfg.Settles {
+		return r.judgeEach(ctx, events)
+	}
+	return r.judgeBatch(ctx, events)
+}
+
+func (r *run) judgeBatch(ctx context.Context, events []event) error {
 	checks := r.fill(events)
 	if err := r.cfg.Pair.Evaluate(ctx, checks, r.into); err != nil {
 		return fmt.Errorf("replay: %w", err)
@@ -177,6 +187,9 @@ func (r *run) ask(c *algorithms.Check, e *event) {
 	sides := r.cfg.Sides
 	if e.terms > 0 {
 		terms := &r.events.terms[e.terms-1]
+		if c.Receipt = nil; terms.Settles {
+			c.Receipt = new(algorithms.Receipt)
+		}
 		for role := range sides {
 			sides[role].Limit = terms.Limits[role]
 		}

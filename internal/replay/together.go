@@ -31,6 +31,13 @@ func judgeListed(ctx context.Context, own int, runs []*run) error {
 			break
 		}
 
+		until := runs[members[0]].events.list.at(next[members[0]]).at
+		for _, one := range runs {
+			if err := one.settle(ctx, r.cfg.Pair, until); err != nil {
+				return err
+			}
+		}
+
 		checks, into = checks[:0], append(into[:0], make([][2]algorithms.Observation, len(members))...)
 		for _, i := range members {
 			c := runs[i].fill([]event{*runs[i].events.list.at(next[i])})[0]
@@ -44,13 +51,23 @@ func judgeListed(ctx context.Context, own int, runs []*run) error {
 			return fmt.Errorf("replay: %w", err)
 		}
 
+		allowed := true
+		for n, i := range members {
+			if runs[i].first {
+				into[n][algorithms.Authoritative] = allowedByNone
+			}
+			allowed = allowed && admits(&into[n])
+		}
+		for n, i := range members {
+			if allowed {
+				runs[i].answers(runs[i].events.list.at(next[i]), &checks[n])
+			}
+		}
+
 		for n, i := range members {
 			e := runs[i].events.list.at(next[i])
 			if next[i]++; i != own {
 				continue
-			}
-			if r.first {
-				into[n][algorithms.Authoritative] = allowedByNone
 			}
 			if err := r.count(*e, &checks[n], &into[n]); err != nil {
 				return err
