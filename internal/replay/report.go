@@ -35,7 +35,9 @@ type PolicyReport struct {
 	CausesNewlyDenied  []status.Cause `json:"causes_newly_denied"`
 	CausesNewlyAllowed []status.Cause `json:"causes_newly_allowed"`
 	// Denied is what each side denies, before and after.
-	Denied Denials     `json:"denied"`
+	Denied Denials `json:"denied"`
+	// ByCost counts by cost; nil where every request costs 1.
+	ByCost *ByCost     `json:"by_cost,omitempty"`
 	Gate   gate.Result `json:"gate"`
 	// PassedAt is when the first step would have been allowed, PromotedAt when the candidate would have been promoted, had each step
 	// been taken as soon as its conditions were met; nil if never.
@@ -129,6 +131,7 @@ func (r *run) report() *Report {
 	p.TopNewlyDenied, p.TopNewlyAllowed = shown(r.harmed((*keyTally).losses)), shown(r.harmed((*keyTally).gains))
 	p.CausesNewlyDenied, p.CausesNewlyAllowed = status.CausesOf(r.causes.denied[:]), status.CausesOf(r.causes.allowed[:])
 	p.Denied = r.deniedBy()
+	p.ByCost = r.units.result()
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
 	p.Clients = r.clients()

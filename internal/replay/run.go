@@ -99,6 +99,7 @@ type run struct {
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
 	first     bool                                    // there is no authoritative
 	unsettled settlements
+	units     ByCost
 }
 
 type keyTally struct {
@@ -235,6 +236,7 @@ func (r *run) count(e event, c *algorithms.Check, o *[2]algorithms.Observation) 
 func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation) {
 	outcome := evidence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
+	r.units.count(outcome, r.finalCost(&e))
 	r.noteNever(e.cost, o)
 
 	if e.observed != Unobserved && !r.cfg.Logged {

@@ -33,6 +33,14 @@ func (r *run) answers(e *event, c *algorithms.Check) {
 	heap.Push(&r.unsettled, algorithms.Settlement{Receipt: c.Receipt, Cost: terms.Final, At: c.At.Add(terms.Delay)})
 }
 
+// finalCost is what a request costs in the end.
+func (r *run) finalCost(e *event) int64 {
+	if r.cfg.Settles && e.terms > 0 && r.events.terms[e.terms-1].Settles {
+		return r.events.terms[e.terms-1].Final
+	}
+	return e.cost
+}
+
 // settle makes the costs final whose answers came until an instant.
 func (r *run) settle(ctx context.Context, pair algorithms.Pair, until int64) error {
 	for len(r.unsettled) > 0 && r.unsettled[0].At.UnixMicro() <= until {
