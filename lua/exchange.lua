@@ -20,9 +20,9 @@ local MOST = 9007199254740991
 local mark = ARGV[1] .. '.' .. ARGV[2]
 
 -- A key that another program has made a list or a hash counts as missing, as a text that cannot be parsed: an error in the
--- midst of the script would leave the exchange half charged. No record is longer than what is read.
+-- midst of the script would leave the exchange half charged.
 local function get(key)
-  local value = redis.pcall('GETRANGE', key, 0, 255)
+  local value = redis.pcall('GET', key)
   return type(value) == 'string' and value or ''
 end
 

@@ -78,6 +78,7 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 func TestReloadForgetsPoliciesThatAreGone(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: redisAt(t, miniredis.RunT(t).Addr())})
 	ask(t, h, "alice")
+	syncNow(t, h) // the instance knows the stage
 	before, _ := series(t, h)
 	for n := range 5 {
 		if err := h.Reload(setOf(t, "name: per-user", "name: other-"+string(rune('a'+n)))); err != nil {
@@ -86,6 +87,7 @@ func TestReloadForgetsPoliciesThatAreGone(t *testing.T) {
 		ask(t, h, "alice")
 	}
 
+	syncNow(t, h)
 	if after, _ := series(t, h); after != before {
 		t.Errorf("%d series after five policies in a row, %d with one", after, before)
 	}
