@@ -49,7 +49,8 @@ func (d *Decision) SettleBy(ctx context.Context, r *policies.Request, a *policie
 }
 
 // SettleToken returns a text by which another process can settle the decision, "" if there is nothing to settle. The key can be read from
-// it, and whoever has it can settle: it is for services, not for their clients. It leaves out a side that is asked after the answer.
+// it, and whoever has it can settle: it is for services, not for their clients. It leaves out a side that is asked after the answer. The
+// first call hands the right to settle over: the decision has it no more.
 func (d *Decision) SettleToken() string {
 	if d.charges == nil {
 		return ""

@@ -255,6 +255,14 @@ func TestSettleToken(t *testing.T) {
 	if err := there.SettleToken(t.Context(), "abc", 0); !errors.Is(err, shadow.ErrToken) {
 		t.Errorf("no token: %v", err)
 	}
+	other := openList(t, strings.ReplaceAll(loginFile, "fixed_window, limit: 3", "gcra, limit: 3"), shadow.Config{})
+	d := h.Decide(t.Context(), &policies.Request{Path: "/login", User: "bob"})
+	if err := other.SettleToken(t.Context(), d.SettleToken(), 0); !errors.Is(err, shadow.ErrToken) {
+		t.Errorf("a token of other sides: %v", err)
+	}
+	if err := d.Settle(t.Context(), 0); !errors.Is(err, shadow.ErrSettled) || d.SettleToken() != "" {
+		t.Errorf("who has the token settles, and nobody else: %v", err)
+	}
 	if d := h.Decide(t.Context(), &policies.Request{Path: "/other"}); d.SettleToken() != "" {
 		t.Error("a token of a request whose cost is final")
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ and --observed 'response.limited == "REJECTED"' reads it. In limit_req's dry run
 A log may be rotated by renaming it or by copytruncate, and need not exist yet. A restart
 goes on where the last run has stopped, which --state keeps: no line is counted twice or
 left out, also after kill -9, if the rest of a rotated log is still beside it,
-uncompressed. Lines of more than two hours ago only fill the candidate's memory. Without
+uncompressed. Lines of more than 110 minutes ago only fill the candidate's memory. Without
 --redis the evidence is this process's own: it begins with the log, is printed at the end,
 and is gone then.
 
@@ -266,6 +267,14 @@ func answersOfLog(a *policies.Side, observed string) *policies.Side {
 func stateOf(c *cli.Context, name string) (string, error) {
 	state := c.String("state")
 	files := slices.ContainsFunc(c.Args().Slice(), func(log string) bool { return log != "-" })
+	for _, log := range c.Args().Slice() {
+		if same, err := sameFile(state, log); err == nil && same {
+			return "", usagef("give another file", "--state %s: that is a log", state)
+		}
+		if slices.Contains([]string{".gz", ".bz2", ".zst"}, filepath.Ext(log)) {
+			return "", usagef("read it by shadowlimit replay", "%s: a compressed log does not grow", log)
+		}
+	}
 	switch {
 	case state != "" && !files:
 		return "", usagef("leave it out", "--state: standard input has no position to go on at")
@@ -280,6 +289,19 @@ func stateOf(c *cli.Context, name string) (string, error) {
 		return "", usagef("give --state FILE", "no folder for the position: %v", err)
 	}
 	return follow.DefaultState(folder, name, c.Args().Slice()), nil
+}
+
+// sameFile reports whether two names are of one file.
+func sameFile(a, b string) (bool, error) {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := os.Stat(b)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(first, second), nil
 }
 
 // followListeners opens the addresses of --listen, none without it.
@@ -357,7 +379,7 @@ func (f *follower) summary(std streams, l follow.Lines) {
 		n    int64
 		what string
 	}{
-		{l.Unreadable, "could not be read"}, {l.TooOld, "of more than two hours ago did not count"},
+		{l.Unreadable, "could not be read"}, {l.TooOld, "of more than 110 minutes ago did not count"},
 		{l.Ahead, "ahead of the clock did not count"},
 	} {
 		if more.n > 0 {

@@ -47,7 +47,7 @@ type charge struct {
 // settlementTimeout bounds a settlement. No request waits for it.
 const settlementTimeout = time.Second
 
-// mostSettling bounds the settlements that are under way in Redis. Beyond it they are lost: a store that hangs must not pile them up.
+// mostSettling bounds the settlements that are under way in a Redis. Beyond it they are lost: a store that hangs must not pile them up.
 const mostSettling = 1024
 
 // Errors of settlements.
@@ -152,7 +152,7 @@ func (c *Charges) SettleBy(ctx context.Context, r *policies.Request, a *policies
 		if one.final == nil {
 			continue
 		}
-		cost, err := one.final.FinalCost(ctx, r, a)
+		cost, err := one.final.FinalCost(context.WithoutCancel(ctx), r, a)
 		if err != nil {
 			one.counts.errors.Add(1)
 			one.noteUnsettled(err)
@@ -201,7 +201,7 @@ func (e *Engine) settleAll(list []settling) (o outcomes) {
 			o.failed = errors.Join(o.failed, e.settleAt(st, of))
 			continue
 		}
-		ended, begun := e.settling.begin()
+		ended, begun := st.settling.begin()
 		if !begun {
 			o.failed = errors.Join(o.failed, e.note(of, func(s []algorithms.Settlement, into [][2]algorithms.Settled) { failAll(errBusy, s, into) }))
 			continue
@@ -283,8 +283,10 @@ func (s *Store) settle(ctx context.Context, settlements []algorithms.Settlement,
 		return
 	}
 
-	// A request has few policies that settle, so nodes are asked one after the other.
+	// A request has few policies that settle, so nodes are asked one after the other. One that hangs takes no time of another.
 	for i := range settlements {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlementTimeout)
+		defer cancel()
 		r := settlements[i].Receipt
 		_, places := s.nodes.find([]algorithms.Check{{Policy: r.Policy, Key: r.Key}})
 		s.settleOn(ctx, places[0], settlements[i:i+1], into[i:i+1])
@@ -352,7 +354,7 @@ func failAll(err error, settlements []algorithms.Settlement, into [][2]algorithm
 	}
 }
 
-// underway are the settlements that are being made in Redis.
+// underway are the settlements that are being made in a Redis.
 type underway struct {
 	mu   sync.Mutex
 	list map[chan struct{}]bool
@@ -393,4 +395,12 @@ func (u *underway) drain(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// drainSettlements waits for the settlements that are under way in any store.
+func (e *Engine) drainSettlements(ctx context.Context) (failed error) {
+	for _, st := range e.Stores {
+		failed = errors.Join(failed, st.settling.drain(ctx))
+	}
+	return failed
 }

@@ -21,12 +21,11 @@ type Engine struct {
 	Overruled atomic.Bool
 	// Plan is replaced on a reload. A request loads it once, so that it is
 	// judged by one file as a whole.
-	Plan     atomic.Pointer[Plan]
-	view     atomic.Pointer[view]
-	clock    func() time.Time // nil: each store's own
-	scratch  sync.Pool
-	settling underway
-	tokens   usedTokens
+	Plan    atomic.Pointer[Plan]
+	view    atomic.Pointer[view]
+	clock   func() time.Time // nil: each store's own
+	scratch sync.Pool
+	tokens  usedTokens
 }
 
 // Plan has the policies in use. A change of the policy file replaces it as a whole. It is

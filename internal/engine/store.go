@@ -26,6 +26,7 @@ type Store struct {
 	fullTime  time.Duration // how long the store must have had for its silence to be a failure
 	log       *slog.Logger
 	errors    atomic.Int64  // evaluations that failed; written by requests, read by metrics
+	settling  underway      // of a Redis: one that hangs keeps no other from settling
 	losses    *losses       // nil in memory, which loses nothing while the process lives
 	wall      wallClock     // of memory
 	sync      *synchronizer // nil unless the store is in memory and exchanged with a Redis

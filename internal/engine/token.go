@@ -15,12 +15,18 @@ import (
 // ErrToken is returned for what is no token of a decision.
 var ErrToken = errors.New("not a token that a decision has given")
 
+// longestKey is that of algorithms.BoundedKey, in bytes.
+const longestKey = 256
+
 // mostReceipts bounds a token: a request that so many policies charge and settle is a mistake.
 const mostReceipts = 100
 
 // Token writes what was charged as text, a receipt for each policy and store but for sides that are still to be asked; "" if nothing was.
 // It begins with a random text: two requests of a key at one instant have the same receipts.
 func (c *Charges) Token() string {
+	if c.used.Swap(true) { // whoever has the token settles, and nobody else
+		return ""
+	}
 	parts := []string{rand.Text()}
 	for _, one := range c.list {
 		one.mu.Lock()
@@ -79,6 +85,9 @@ func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) erro
 		case p == nil || !p.settles:
 			failed = errors.Join(failed, fmt.Errorf("policy %q settles nothing any more, so its charges stay", r.Policy))
 			continue
+		case !p.charges(r):
+			failed = errors.Join(failed, ErrToken)
+			continue
 		case again:
 			p.counts.settlements[settledBefore].Add(1)
 			continue
@@ -108,6 +117,17 @@ func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) erro
 		return ErrSettled
 	}
 	return errors.Join(failed, e.settleAll(list).wait(ctx))
+}
+
+// charges reports whether a receipt can be one of the policy: no other key and no other side is believed.
+func (p *Policy) charges(r *algorithms.Receipt) bool {
+	for role := range r.Sides {
+		side, own := &r.Sides[role].Side, &p.Sides[role].algorithm
+		if side.Present() && (!own.Present() || side.Name() != own.Name() || side.Algorithm.Name() != own.Algorithm.Name()) {
+			return false
+		}
+	}
+	return len(r.Key) <= longestKey
 }
 
 // mostUsed is how many tokens are remembered, some 4 MB. Beyond that a repeated one is its sender's mistake.

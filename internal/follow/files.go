@@ -29,6 +29,9 @@ func (f *Follower) look() {
 	}
 	f.sources = slices.DeleteFunc(f.sources, func(s *source) bool {
 		done := s.pending == 0 && (s.over || s.gone && s.eof && time.Since(s.quiet) >= f.drainFor)
+		if done && !s.over && s.grew() { // nothing was read for a while, as where the store was away
+			s.eof, s.quiet, done = false, time.Now(), false
+		}
 		if done && !s.over && !s.rest && len(s.buf) > 0 { // its last line, which will not be ended
 			s.rest, s.eof, done = true, false, false
 		}
@@ -169,6 +172,22 @@ func (f *Follower) copyOf(path string, has head, size int64) (*os.File, fs.FileI
 		file.Close()
 	}
 	return nil, nil
+}
+
+// beginFresh notes the files beside the logs that were rotated before anybody followed them: their lines are of before the beginning.
+func (f *Follower) beginFresh() {
+	for _, path := range f.cfg.Logs {
+		for _, name := range besides(path) {
+			file, info, err := openFile(name)
+			if err != nil {
+				continue
+			}
+			if first, err := headOf(file, headBytes); err == nil {
+				f.done = append(f.done[max(0, len(f.done)-mostDone+1):], doneFile{idOf(info), first})
+			}
+			file.Close()
+		}
+	}
 }
 
 // besides returns the files of a log's folder whose names begin with its name, without the log.

@@ -158,6 +158,8 @@ func (f *Follower) open() (has *state, err error) {
 	f.looked = time.Now()
 	if has != nil {
 		err = f.resume(has)
+	} else {
+		f.beginFresh()
 	}
 	for log, path := range f.cfg.Logs {
 		if path == "-" {
@@ -353,10 +355,13 @@ func (f *Follower) read(ctx context.Context, most int) (came int) {
 func (f *Follower) readFrom(s *source) bool {
 	line, at, ok, err := s.line(s.rest)
 	if err != nil {
-		f.cfg.Log.Warn("shadowlimit: the log cannot be read; what is read of it counts", "log", f.cfg.Logs[s.log], "error", err)
-		s.eof, s.over = true, true
+		if !s.fails {
+			f.cfg.Log.Warn("shadowlimit: the log cannot be read; it is tried again", "log", f.cfg.Logs[s.log], "error", err)
+		}
+		s.eof, s.fails, s.over = true, true, s.file == nil // a file is where it was, and opened again it would count again
 		return false
 	}
+	s.fails = false
 	if !ok {
 		if s.quiet.IsZero() {
 			s.quiet = time.Now()
@@ -466,7 +471,7 @@ func (f *Follower) followedUntil() int64 {
 
 // checkpoint keeps where the logs are and what was counted up to there, and writes that.
 func (f *Follower) checkpoint(ctx context.Context) error {
-	f.judge.sweep(f.order.mark.At)
+	f.judge.sweep(min(f.order.mark.At, f.now().UnixMicro())) // a line may be ahead of the clock
 	until := f.followedUntil()
 	err := f.insist(ctx, "write evidence", func() error {
 		counts, err := f.cfg.Fleet.Collect(ctx, time.UnixMicro(until))

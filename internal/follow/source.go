@@ -37,6 +37,7 @@ type source struct {
 	quiet time.Time // since when nothing has come
 	rest  bool      // a last line without an end is one
 	over  bool      // nothing can come any more
+	fails bool      // the last read has failed
 }
 
 // reader reads on where it has stopped. It returns 0 where nothing is there now, and io.EOF where nothing will be.
@@ -114,6 +115,15 @@ func (s *source) rewind() { s.buf, s.scanned, s.cut = nil, 0, 0 }
 
 // end returns up to where the file was read.
 func (s *source) end() int64 { return s.next + s.cut + int64(len(s.buf)) }
+
+// grew reports whether the file has more than was read.
+func (s *source) grew() bool {
+	if s.file == nil {
+		return false
+	}
+	info, err := s.file.Stat()
+	return err == nil && info.Size() > s.end()
+}
 
 func (s *source) close() {
 	if s.file != nil {

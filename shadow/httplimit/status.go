@@ -15,9 +15,9 @@ type statusWriter struct {
 	size   int64 // bytes of the body
 }
 
-// WriteHeader implements http.ResponseWriter. Informational responses are not the answer.
+// WriteHeader implements http.ResponseWriter. Informational responses are not the answer, but for the last one of a connection.
 func (w *statusWriter) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
+	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)
