@@ -23,9 +23,10 @@ import (
 )
 
 const suggestDescription = `Proposes a first limit from a log of a service that has none. For windows from a second to
-a day it finds the smallest limit that touches at most --touch of the clients and of their
-requests, and names the clients that it touches. Clients that are far above all others are
-set apart before: what may be touched is a share of the others.
+a day it finds the most that clients send, but for at most --touch of them and of their
+requests, and the smallest burst for that limit, and names the clients that it touches.
+Clients that are far above all others are set apart before: what may be touched is a share
+of the others.
 
 Logs, their formats and their flags are those of replay.
 

@@ -191,7 +191,7 @@ func (s *search) count() {
 	}
 }
 
-// propose finds the smallest limit of a window that touches as few as it may, and for this limit the smallest burst. Fewer clients may
+// propose finds the least limit of what clients send in a window that touches as few as it may, and for this limit the smallest burst. Fewer clients may
 // be touched than the share of clients allows, because those that are touched lose more than the share of requests.
 func (s *search) propose(window time.Duration, counts []int64) Proposal {
 	sorted := slices.Clone(counts)
