@@ -46,12 +46,6 @@ func connected(text string) (address string, ok bool) {
 	return a.String(), ok
 }
 
-// peerOf is the address of a connection that connected has accepted.
-func peerOf(text string) string {
-	address, _ := connected(text)
-	return address
-}
-
 func cutLast(text string, separator byte) (before, after string, found bool) {
 	i := strings.LastIndexByte(text, separator)
 	if i < 0 {
