@@ -83,7 +83,7 @@ var skipErrors = func() (list [skipReasons]error) {
 	return list
 }()
 
-// Skip returns the observation of a side that was not asked.
+// Skip returns the observation of a side that should have been asked and was not.
 func Skip(r SkipReason) Observation {
 	return Observation{Status: Skipped, Reason: r, Err: skipErrors[r]}
 }

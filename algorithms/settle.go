@@ -78,7 +78,7 @@ func (r *Receipt) UnmarshalText(encoded []byte) error {
 	if err == nil {
 		err = json.Unmarshal(raw, &text)
 	}
-	if err != nil || text.Cost <= 0 || text.Cost >= maxExact {
+	if err != nil || text.Cost <= 0 || text.Cost >= maxExact || len(text.Key) > maxKeyBytes {
 		return errReceipt
 	}
 

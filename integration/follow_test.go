@@ -22,16 +22,7 @@ import (
 const shadowedNginx = `daemon off;
 user root;
 worker_processes 2;
-pid %[1]s/pid;
-error_log %[1]s/error.log emerg;
-events { worker_connections 1024; }
-http {
-  client_body_temp_path %[1]s/body;
-  proxy_temp_path %[1]s/proxy;
-  fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi;
-  scgi_temp_path %[1]s/scgi;
-  %[3]s
+` + nginxHTTP + `  %[3]s
   limit_req_zone $binary_remote_addr zone=one:1m rate=5r/s;
   server {
     listen %[2]s reuseport;

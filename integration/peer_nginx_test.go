@@ -18,16 +18,7 @@ import (
 // answers before limits are asked.
 const nginxConf = `daemon off;
 master_process off;
-pid %[1]s/pid;
-error_log %[1]s/error.log emerg;
-events { worker_connections 1024; }
-http {
-  client_body_temp_path %[1]s/body;
-  proxy_temp_path %[1]s/proxy;
-  fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi;
-  scgi_temp_path %[1]s/scgi;
-  log_format decided '$msec $request_time $limit_req_status $uri $arg_user';
+` + nginxHTTP + `  log_format decided '$msec $request_time $limit_req_status $uri $arg_user';
   access_log %[1]s/access.log decided;
   keepalive_requests 1000000;
   limit_req_zone $arg_user zone=nodelay:1m rate=5r/s;

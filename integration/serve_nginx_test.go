@@ -8,10 +8,8 @@ import (
 	"testing"
 )
 
-// nginxAround is what the shipped file is included in.
-const nginxAround = `daemon off;
-master_process off;
-pid %[1]s/pid;
+// nginxHTTP begins the part of HTTP of an nginx that writes to one folder, %[1]s, and nowhere else.
+const nginxHTTP = `pid %[1]s/pid;
 error_log %[1]s/error.log emerg;
 events { worker_connections 1024; }
 http {
@@ -20,7 +18,12 @@ http {
   fastcgi_temp_path %[1]s/fastcgi;
   uwsgi_temp_path %[1]s/uwsgi;
   scgi_temp_path %[1]s/scgi;
-  access_log off;
+`
+
+// nginxAround is what the shipped file is included in.
+const nginxAround = `daemon off;
+master_process off;
+` + nginxHTTP + `  access_log off;
   include %[1]s/shadowlimit.conf;
 }
 `

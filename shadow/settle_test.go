@@ -273,7 +273,7 @@ func TestHangingStoreHoldsUpNoSettlement(t *testing.T) {
 	own, other := miniredis.RunT(t), miniredis.RunT(t)
 	text := strings.Replace(loginFile, "limit: 3, window: 1d }\n  - name: all", "limit: 3, window: 1d, store: b }\n  - name: all", 1)
 	client, hangs := redisAt(t, other.Addr()), new(hanging)
-	client.AddHook(hangs)
+	client.AddHook(beforeCommands(hangs.hang))
 	h := openList(t, text, shadow.Config{Redis: redisAt(t, own.Addr()), Stores: map[string]redis.UniversalClient{"b": client}})
 	d := h.Decide(t.Context(), &policies.Request{Path: "/login", User: "ann"})
 	syncNow(t, h) // the candidate is charged, too
@@ -295,24 +295,5 @@ func (s *hanging) hang(ctx context.Context) {
 	if s.begun.Load() {
 		<-ctx.Done()
 		s.over.Store(true)
-	}
-}
-
-// DialHook implements redis.Hook.
-func (s *hanging) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (s *hanging) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.hang(ctx)
-		return next(ctx, cmd)
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (s *hanging) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.hang(ctx)
-		return next(ctx, cmds)
 	}
 }

@@ -229,21 +229,24 @@ func (w *waits) note(ctx context.Context) {
 	}
 }
 
+// beforeCommands is a hook of a client that is called before each command and pipeline.
+type beforeCommands func(context.Context)
+
 // DialHook implements redis.Hook.
-func (w *waits) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (before beforeCommands) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
-func (w *waits) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (before beforeCommands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		w.note(ctx)
+		before(ctx)
 		return next(ctx, cmd)
 	}
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (w *waits) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (before beforeCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		w.note(ctx)
+		before(ctx)
 		return next(ctx, cmds)
 	}
 }
@@ -256,7 +259,7 @@ func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 		"to a custom limiter": strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1),
 	} {
 		client, first := redisAt(t, miniredis.RunT(t).Addr()), new(waits)
-		client.AddHook(first)
+		client.AddHook(beforeCommands(first.note))
 		h := open(t, text, shadow.Config{
 			Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr())),
 			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},

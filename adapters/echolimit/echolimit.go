@@ -70,7 +70,7 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) (failed error
 	}
 	d, settling := m.DecideSettling(r.Context(), p)
 	if settling != nil {
-		defer m.settle(c, settling)(&failed)
+		defer settle(c, settling)(&failed)
 	}
 
 	// Fields are written before the handler runs, which may send the header at any time.
@@ -94,7 +94,7 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) (failed error
 }
 
 // settle returns what makes the cost of a request final by its answer. A handler that panics has answered 500.
-func (m *middleware) settle(c *echo.Context, settling *httplimit.Settling) func(failed *error) {
+func settle(c *echo.Context, settling *httplimit.Settling) func(failed *error) {
 	return func(failed *error) {
 		answer := policies.Response{Status: http.StatusInternalServerError, Headers: c.Response().Header()}
 		if p := recover(); p != nil {

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
-	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -27,7 +27,10 @@ func answerOf(e accesslog.Event) (*policies.Response, error) {
 		return nil, errNoStatus
 	}
 
-	a := &policies.Response{Status: status, Headers: http.Header{}, Duration: replay.Delay(numberOf(e, answerSeconds))}
+	a := &policies.Response{Status: status, Headers: http.Header{}}
+	if seconds := numberOf(e, answerSeconds); seconds > 0 && seconds < 1e6 {
+		a.Duration = time.Duration(seconds * float64(time.Second))
+	}
 	if size := numberOf(e, answerSizes); size > 0 && size < 1<<53 {
 		a.Size = int64(size)
 	}

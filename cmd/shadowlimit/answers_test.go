@@ -9,6 +9,28 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 )
 
+// The size and the headers of an answer are known by nginx's names and by ours. A cost of 100 of 1000 is charged, and 7 in the end.
+func TestReplaySettlesByTheAnswer(t *testing.T) {
+	for settle, more := range map[string]string{
+		"response.size":                     `"body_bytes_sent":"7"`,
+		"response.size + 0":                 `"response":{"size":7}`,
+		`int(response.headers["x-units"])`:  `"response":{"headers":{"X-Units":"7"}}`,
+		"response.seconds == 0.5 ? 7 : 100": `"request_time":"0.5"`,
+	} {
+		file := write(t, "p.yaml", []byte("version: 1\nname: t\npolicies:\n  - name: units\n    key: request.ip\n    cost: 100\n    settle: '"+settle+
+			"'\n    authoritative: { algorithm: fixed_window, limit: 1000, window: 1d }\n    candidate: { algorithm: gcra, limit: 1000, window: 1d }\n"))
+		log := write(t, "log.jsonl", []byte(`{"time":"2026-01-01T00:00:00Z","remote_addr":"10.0.0.1","request":"GET / HTTP/1.1","status":"200",`+more+"}\n"))
+		status, out, talk := shell(t, "", "replay", "--config", file, "-o", "json", log)
+		var report replay.Report
+		if err := json.Unmarshal([]byte(out), &report); err != nil || status != exitOK {
+			t.Fatalf("%s: status %d: %v\n%s", settle, status, err, talk)
+		}
+		if by := report.Policies[0].ByCost; by == nil || by.Allowed != 7 {
+			t.Errorf("%s: %+v, want 7 units\n%s", settle, by, talk)
+		}
+	}
+}
+
 // Only failed logins count in the end, as counted by hand. An answer that takes time keeps its reserve until it comes.
 func TestReplaySettles(t *testing.T) {
 	const config = `version: 1

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -73,11 +72,7 @@ func followCommand(std streams) *cli.Command {
 			redisFlag("`URL` of the Redis that keeps evidence and stages"),
 			&cli.StringFlag{Name: "state", Usage: "`FILE` with the position in the logs (default: in the user's cache, by name and logs)"},
 			&cli.StringSliceFlag{Name: "listen", Usage: "`ADDRESS` HOST:PORT or unix:PATH for /metrics, /status and /healthz; repeatable (default: none)"},
-			&cli.StringFlag{Name: "token-file", Usage: "`FILE` with the token that questions over TCP must bring"},
-			&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate for TLS, in PEM, read again once a minute"},
-			&cli.StringFlag{Name: "tls-key", Usage: "`FILE` with its key"},
-			&cli.BoolFlag{Name: "insecure", Usage: "let other machines ask without token or TLS, in a network that you trust"},
-		}, slices.DeleteFunc(logFlags(), func(f cli.Flag) bool {
+		}, guardFlags(), slices.DeleteFunc(logFlags(), func(f cli.Flag) bool {
 			return f.Names()[0] == "key-field" || f.Names()[0] == "cost-field" // the policy file has the keys and the costs
 		})),
 		Action: func(c *cli.Context) error { return followAction(c, std) },
@@ -270,9 +265,6 @@ func stateOf(c *cli.Context, name string) (string, error) {
 	for _, log := range c.Args().Slice() {
 		if same, err := sameFile(state, log); err == nil && same {
 			return "", usagef("give another file", "--state %s: that is a log", state)
-		}
-		if slices.Contains([]string{".gz", ".bz2", ".zst"}, filepath.Ext(log)) {
-			return "", usagef("read it by shadowlimit replay", "%s: a compressed log does not grow", log)
 		}
 	}
 	switch {

@@ -56,7 +56,7 @@ func serveCommand(std streams) *cli.Command {
 }
 
 func serveFlags() []cli.Flag {
-	return []cli.Flag{
+	flags := []cli.Flag{
 		&cli.StringFlag{Name: "config", Usage: "the policy `FILE` (required)"},
 		&cli.StringSliceFlag{
 			Name: "listen", Usage: "`ADDRESS` HOST:PORT or unix:PATH; repeatable", Value: cli.NewStringSlice(serveAddress),
@@ -67,13 +67,18 @@ func serveFlags() []cli.Flag {
 		},
 
 		&cli.StringSliceFlag{Name: "proxy", Usage: "address or `PREFIX` of a proxy on another machine, such as 10.0.0.0/8; repeatable"},
+	}
+	return append(append(flags, guardFlags()...),
+		&cli.StringFlag{Name: "red-button", Usage: "`FILE` that enforces the authoritative at once, while it exists"})
+}
 
-		// No flag has the token itself: every user of the machine can read a command's arguments.
+// guardFlags say who may ask at an address. None has the token itself: every user of the machine can read a command's arguments.
+func guardFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "token-file", Usage: "`FILE` with the token that questions over TCP must bring"},
 		&cli.StringFlag{Name: "tls-cert", Usage: "`FILE` with the certificate for TLS, in PEM, read again once a minute"},
 		&cli.StringFlag{Name: "tls-key", Usage: "`FILE` with its key"},
 		&cli.BoolFlag{Name: "insecure", Usage: "let other machines ask without token or TLS, in a network that you trust"},
-		&cli.StringFlag{Name: "red-button", Usage: "`FILE` that enforces the authoritative at once, while it exists"},
 	}
 }
 

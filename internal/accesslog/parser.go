@@ -20,17 +20,22 @@ type Parser struct {
 	parse parser
 }
 
+// Grows returns an error for a log whose first bytes say that it is compressed, or an archive: no line is appended to such a file.
+func Grows(head []byte) error {
+	for _, p := range packings {
+		if bytes.HasPrefix(head, []byte(p.magic)) {
+			return errGrows
+		}
+	}
+	return refusePacked(head)
+}
+
 var errGrows = errors.New("a compressed log does not grow: read it by shadowlimit replay")
 
 // NewParser returns the parser of a log by its first lines, of which 64 KiB are enough.
 func NewParser(head []byte, cfg Config) (*Parser, error) {
-	if err := refusePacked(head); err != nil {
+	if err := Grows(head); err != nil {
 		return nil, err
-	}
-	for _, p := range packings {
-		if bytes.HasPrefix(head, []byte(p.magic)) {
-			return nil, errGrows
-		}
 	}
 
 	head = head[:min(len(head), maxLine)]

@@ -198,7 +198,7 @@ func (e *Engine) settleAll(list []settling) (o outcomes) {
 		list = rest
 
 		if !st.remote() {
-			o.failed = errors.Join(o.failed, e.settleAt(st, of))
+			o.failed = errors.Join(o.failed, e.settleAt(context.Background(), st, of)) // memory needs no time limit
 			continue
 		}
 		ended, begun := st.settling.begin()
@@ -212,16 +212,16 @@ func (e *Engine) settleAll(list []settling) (o outcomes) {
 		}
 		go func() {
 			defer ended()
-			result <- e.settleAt(st, of)
+			ctx, cancel := context.WithTimeout(context.Background(), settlementTimeout)
+			defer cancel()
+			result <- e.settleAt(ctx, st, of)
 		}()
 	}
 	return o
 }
 
 // settleAt settles in one store.
-func (e *Engine) settleAt(st *Store, of []settling) error {
-	ctx, cancel := context.WithTimeout(context.Background(), settlementTimeout)
-	defer cancel()
+func (e *Engine) settleAt(ctx context.Context, st *Store, of []settling) error {
 	return e.note(of, func(s []algorithms.Settlement, into [][2]algorithms.Settled) { st.settle(ctx, s, into) })
 }
 

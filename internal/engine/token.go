@@ -15,9 +15,6 @@ import (
 // ErrToken is returned for what is no token of a decision.
 var ErrToken = errors.New("not a token that a decision has given")
 
-// longestKey is that of algorithms.BoundedKey, in bytes.
-const longestKey = 256
-
 // mostReceipts bounds a token: a request that so many policies charge and settle is a mistake.
 const mostReceipts = 100
 
@@ -86,7 +83,7 @@ func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) erro
 			failed = errors.Join(failed, fmt.Errorf("policy %q settles nothing any more, so its charges stay", r.Policy))
 			continue
 		case !p.charges(r):
-			failed = errors.Join(failed, ErrToken)
+			failed = errors.Join(failed, fmt.Errorf("%w: policy %q has other sides", ErrToken, r.Policy))
 			continue
 		case again:
 			p.counts.settlements[settledBefore].Add(1)
@@ -119,7 +116,7 @@ func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) erro
 	return errors.Join(failed, e.settleAll(list).wait(ctx))
 }
 
-// charges reports whether a receipt can be one of the policy: no other key and no other side is believed.
+// charges reports whether a receipt can be one of the policy: no other side is believed.
 func (p *Policy) charges(r *algorithms.Receipt) bool {
 	for role := range r.Sides {
 		side, own := &r.Sides[role].Side, &p.Sides[role].algorithm
@@ -127,7 +124,7 @@ func (p *Policy) charges(r *algorithms.Receipt) bool {
 			return false
 		}
 	}
-	return len(r.Key) <= longestKey
+	return true
 }
 
 // mostUsed is how many tokens are remembered, some 4 MB. Beyond that a repeated one is its sender's mistake.

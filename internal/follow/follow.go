@@ -84,6 +84,7 @@ type Follower struct {
 	looked   time.Time // when the logs' names were looked at last
 	before   time.Time // and before that
 	came     time.Time // when a line came last
+	woken    time.Time
 	drainFor time.Duration
 }
 
@@ -122,7 +123,11 @@ func (f *Follower) start(ctx context.Context) error {
 		f.restore(has)
 	}
 	for begun := time.Now(); f.read(ctx, mostHeld) == 0 && f.stream != nil && !f.over() && time.Since(begun) < firstWithin; {
-		time.Sleep(pollEvery / 10)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollEvery / 10):
+		}
 		f.stream.eof = false
 	}
 	return f.join(ctx, has) // the first turn keeps the position: a log may be rotated at once
@@ -282,6 +287,9 @@ func (f *Follower) turn(ctx context.Context) error {
 	if time.Since(f.looked) >= lookEvery {
 		f.look()
 	}
+	if time.Since(f.woken) >= pollEvery { // also while another log has much to read: lines are judged in order
+		f.wake()
+	}
 	came := f.read(ctx, linesAtOnce)
 	f.emit(time.Since(f.came) >= holdFor && f.idle())
 	if time.Since(f.written) >= max(checkpointEvery, checkpointShare*f.took) {
@@ -304,10 +312,16 @@ func (f *Follower) turn(ctx context.Context) error {
 		in.has = true
 	case <-time.After(pollEvery):
 	}
+	f.wake()
+	return nil
+}
+
+// wake has all logs looked at that had nothing to read.
+func (f *Follower) wake() {
+	f.woken = time.Now()
 	for _, s := range f.sources {
 		s.eof = s.over
 	}
-	return nil
 }
 
 // idle reports whether nothing is there to read.

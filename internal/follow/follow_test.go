@@ -435,7 +435,11 @@ func TestRefusals(t *testing.T) {
 	if _, err := openState(b.cfg.State); !errors.Is(err, ErrInUse) {
 		t.Errorf("a second process may follow: %v", err)
 	}
-	for _, path := range []string{"/dev/zero", b.dir} {
+	packed := filepath.Join(b.dir, "packed.log")
+	if err := os.WriteFile(packed, []byte("\x1f\x8b\x08\x00"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/dev/zero", b.dir, packed} {
 		f := New(Config{Logs: []string{path}, Log: slog.New(slog.DiscardHandler)})
 		if _, err := f.open(); err == nil {
 			t.Errorf("%s is followed", path)
@@ -481,4 +485,76 @@ func TestLongLine(t *testing.T) {
 	if !reflect.DeepEqual(places, want) || lengths[1] > accesslog.MaxLine+2*chunk {
 		t.Errorf("lines at %v of %v bytes, want them at %v", places, lengths, want)
 	}
+}
+
+// What was rotated before anybody followed is of before the beginning, also after a restart.
+func TestBeginsWithTheLogAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "gcra", "a.log")
+		w := newWriter(t, b.logs[0], 1)
+		w.write(20)
+		w.rename()
+		begun := newWriter(t, b.logs[0], 2)
+		begun.write(30)
+		b.start()
+		b.work(3)
+		b.kill()
+		b.start()
+		time.Sleep(lookEvery)
+		b.work(3)
+		b.finish()
+		b.check(begun)
+	})
+}
+
+// A file that was renamed while nothing was read, as where the store was away, is read to its end.
+func TestRestOfARenamedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "gcra", "a.log")
+		w := newWriter(t, b.logs[0], 1)
+		w.write(20)
+		b.start()
+		b.work(40)                       // all of it is judged
+		b.read(b.Context(), linesAtOnce) // there is no more, and then the store is away
+		time.Sleep(2 * drainFor)
+		w.write(20)
+		w.rename()
+		b.look()
+		b.work(3)
+		b.finish()
+		b.check(w)
+	})
+}
+
+// once fails once.
+type once struct {
+	reader
+	failed bool
+}
+
+func (r *once) readAt(p []byte, offset int64) (int, error) {
+	if !r.failed {
+		r.failed = true
+		return 0, errors.New("input/output error")
+	}
+	return r.reader.readAt(p, offset)
+}
+
+// A read that fails is tried again, and nothing is read twice.
+func TestReadThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "gcra", "a.log")
+		w := newWriter(t, b.logs[0], 1)
+		w.write(20)
+		b.start()
+		b.work(3)
+		b.sources[0].in = &once{reader: b.sources[0].in}
+		w.write(20)
+		for range 5 {
+			b.work(3)
+			time.Sleep(lookEvery)
+		}
+		b.finish()
+		b.check(w)
+	})
 }

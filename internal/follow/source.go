@@ -225,6 +225,11 @@ func openFile(path string) (*os.File, fs.FileInfo, error) {
 	if info, err = f.Stat(); err == nil {
 		err = refuse(info)
 	}
+	if err == nil {
+		first := make([]byte, headBytes)
+		n, _ := f.ReadAt(first, 0) // an error of reading is told when lines are read
+		err = accesslog.Grows(first[:n])
+	}
 	if err != nil {
 		f.Close()
 		return nil, nil, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
@@ -78,12 +77,4 @@ func (r *run) judgeEach(ctx context.Context, events []event) error {
 		}
 	}
 	return nil
-}
-
-// Delay returns the time of an answer for Terms, from its seconds; what cannot be is none.
-func Delay(seconds float64) time.Duration {
-	if !(seconds > 0 && seconds < 1e6) {
-		return 0
-	}
-	return time.Duration(seconds * float64(time.Second))
 }

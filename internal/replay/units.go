@@ -38,7 +38,7 @@ func (b *ByCost) count(outcome evidence.Outcome, cost int64) {
 	}
 }
 
-// result is nil where all requests cost the same: then it says what the requests say.
+// result is nil where every request costs 1: then the requests say the same.
 func (b *ByCost) result() *ByCost {
 	if !b.differ {
 		return nil

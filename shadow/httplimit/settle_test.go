@@ -23,6 +23,7 @@ func TestMiddlewareSettles(t *testing.T) {
 		"response.size + 0":                  func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("abcdefg")) },
 		`int(response.headers["x-units"])`:   func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Units", "7") },
 		"response.seconds >= 0.0 ? 7 : 50":   nothing,
+		"response.status == 101 ? 7 : 50":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSwitchingProtocols) },
 		"response.status == 500 ? 7 : 50":    func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		`request.method == "GET" ? 7 : 50`:   nothing,
 		`int(request.headers["x-a"])`:        nothing,
