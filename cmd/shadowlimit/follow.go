@@ -148,10 +148,17 @@ func followAction(c *cli.Context, std streams) (err error) {
 	fmt.Fprintf(std.err, "shadowlimit: %s follows %s%s\n", f.set.Name, strings.Join(o.logs, ", "), stateText(state))
 
 	err = follows.Run(ctx)
-	f.summary(std, follows.Lines())
+	lines := follows.Lines()
+	refused := err != nil && lines == follow.Lines{} // then there is nothing to report
+	if !refused {
+		f.summary(std, lines)
+	}
+	if f.lines > 0 && f.lines < warnAfter {
+		f.warn()
+	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(c.Context), closeTimeout)
 	defer cancel()
-	if client == nil {
+	if client == nil && !refused {
 		err = errors.Join(err, f.report(last, std, harness, fleet))
 	}
 	stop()

@@ -147,10 +147,26 @@ func TestFollowRefusals(t *testing.T) {
 		{exitUsage, []string{"--config", file, "--observed", rejected, "--redis", "redis://127.0.0.1:1", "--state", "s", "-"}},
 		{exitFailure, []string{"--config", file, "--observed", rejected, "/dev/zero"}},
 		{exitFailure, []string{"--config", file, "--observed", rejected, t.TempDir()}},
+		{exitUsage, []string{"--config", file, "--observed", rejected, "--redis", "redis://127.0.0.1:1", "--state", log, log}},
 	} {
-		if status, _, talk := shell(t, "", append([]string{"follow"}, tt.args...)...); status != tt.status {
+		if status, out, talk := shell(t, "", append([]string{"follow"}, tt.args...)...); status != tt.status || out != "" {
 			t.Errorf("follow %q: status %d: %s", tt.args, status, talk)
 		}
+	}
+}
+
+// A field that --observed reads in vain is told also where the log is short.
+func TestFollowSaysWhatNoLineHas(t *testing.T) {
+	file, log := followed(t, "{ limiter: log }")
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	var out strings.Builder
+	run(t.Context(), []string{"follow", "--config", file, "--observed", `response.nosuch == "x"`, "-"}, streams{strings.NewReader(first), io.Discard, &out})
+	if want := "no line of the log has what it reads"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in %s", want, out.String())
 	}
 }
 

@@ -558,6 +558,11 @@ func (f *Follower) save(counts []fleet.Counts) error {
 func (f *Follower) end(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFor)
 	defer cancel()
+	if f.state == nil { // nobody goes on at a last line without its end
+		for _, s := range f.sources {
+			s.rest, s.eof = true, s.over
+		}
+	}
 	for f.read(last, linesAtOnce) > 0 {
 		f.emit(false)
 	}

@@ -30,6 +30,7 @@ type bench struct {
 	dir    string
 	logs   []string
 	stdin  io.Reader
+	state  string // "" for none
 	set    *policies.Set
 	store  stages.Store
 	ledger evidence.Ledger
@@ -57,6 +58,7 @@ func newBench(t *testing.T, algorithm string, logs ...string) *bench {
 	for _, name := range logs {
 		b.logs = append(b.logs, filepath.Join(b.dir, name))
 	}
+	b.state = filepath.Join(b.dir, "state", "s")
 	return b
 }
 
@@ -78,7 +80,7 @@ func (b *bench) start() {
 	}}}, func() {})
 
 	b.Follower = New(Config{
-		Name: "edge", Logs: b.logs, Stdin: b.stdin, Policies: b.set.Policies, Fleet: b.fleet, State: filepath.Join(b.dir, "state", "s"), Log: log,
+		Name: "edge", Logs: b.logs, Stdin: b.stdin, Policies: b.set.Policies, Fleet: b.fleet, State: b.state, Log: log,
 		Start: func(ctx context.Context) error { b.fleet.Start(ctx); return nil },
 		Charge: func(e accesslog.Event) (Answer, []Check) {
 			ip, _ := e.Field("ip")
@@ -523,6 +525,34 @@ func TestRestOfARenamedLog(t *testing.T) {
 		b.work(3)
 		b.finish()
 		b.check(w)
+	})
+}
+
+// Where no position is kept, nobody goes on at a last line without its end, and it counts.
+func TestLastLineWithoutItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, state := range []string{"", "kept"} {
+			b := newBench(t, "gcra", "a.log")
+			if b.state = state; state != "" {
+				b.state = filepath.Join(b.dir, state)
+			}
+			w := newWriter(t, b.logs[0], 1)
+			w.write(20)
+			info, err := w.file.Stat()
+			if err == nil {
+				err = os.Truncate(w.path, info.Size()-1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if state != "" { // its end may still come
+				w.all = w.all[:19]
+			}
+			b.start()
+			b.work(3)
+			b.finish()
+			b.check(w)
+		}
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 type Lines struct {
 	Read       int64 // requests at an instant that the ledger takes
 	Unreadable int64
-	TooOld     int64 // requests of more than two hours ago: only the candidates have seen them
+	TooOld     int64 // requests of more than 110 minutes ago: only the candidates have seen them
 	Ahead      int64 // requests that are ahead of the ledger's clock, likewise
 }
 
