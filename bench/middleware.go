@@ -173,7 +173,7 @@ func policyFile(n int) (string, error) {
 	_, file, found := strings.Cut(string(page), "```yaml\nversion: 1\n")
 	file, _, _ = strings.Cut(file, "```\n")
 	head, rest, split := strings.Cut(file, "policies:\n")
-	policy, tail, ends := strings.Cut(rest, "promotion:\n")
+	policy, tail, ends := strings.Cut(rest, "promotion:")
 	wide := strings.Replace(policy, "limit: 100,", "limit: 1000000000,", 1)
 	wide = strings.Replace(wide, "burst: 20 ", "burst: 300000000 ", 1)
 	changed := strings.Contains(wide, "limit: 1000000000,") && strings.Contains(wide, "burst: 300000000 ")
@@ -186,7 +186,7 @@ func policyFile(n int) (string, error) {
 		other := strings.Replace(wide, "name: writes", fmt.Sprintf("name: writes-%d", i), 1)
 		all += strings.Replace(other, `"/orders/{id}"`, fmt.Sprintf(`"/orders-%d/{id}"`, i), 1)
 	}
-	return "version: 1\n" + head + "policies:\n" + all + wide + "promotion:\n" + tail, nil
+	return "version: 1\n" + head + "policies:\n" + all + wide + "promotion:" + tail, nil
 }
 
 // root is the folder of the library, from the place of this file.

@@ -31,7 +31,7 @@ func main() {
 	// Tune turns retries off and makes deadlines hold: a slow Redis must not slow requests.
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{"localhost:6379"}}, 0))
 	harness, err := shadow.New(shadow.Config{
-		File:      "policies.yaml", // read again whenever it changes
+		File:      "policies.yaml", // read again when it changes; a bad one changes nothing
 		Redis:     client,
 		StateDir:  "state-" + os.Args[1],                           // the stage, for a start without Redis
 		RedButton: shadow.RedButton{File: "enforce-authoritative"}, // today's limiter at once, also without Redis
