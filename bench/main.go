@@ -1,12 +1,12 @@
-// Command bench compares shadowlimit with limiters of other libraries in the same run, and writes the tables of
+// Command bench compares shadowlimit with limiters of other libraries in the same run, and writes the first table of
 // docs/performance.md. It is a module of its own, so that users of the library never download those.
 //
-//	make bench                       # all parts, 15 rounds, a few minutes; writes the tables
+//	make bench                       # all parts, 15 rounds, a few minutes; writes the rows
 //	make bench ROUNDS=1              # proves that everything runs, and writes nothing
 //	cd bench && go run . -parts redis,memory -rounds 9
 //
 // A part is a list of subjects. In each round every subject has its turn, so that a machine that grows slower meanwhile is slower for
-// all of them. A ratio is taken within a round; the tables have the median of the rounds, and the quartiles in brackets.
+// all of them. A ratio is taken within a round; the table has the median of the rounds, and the quartiles in brackets.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 // parts are the comparisons, in the order of docs/performance.md.
 var parts = []part{redisPart, servicePart, memoryPart, middlewarePart, replayPart}
 
-// fewest is how many rounds have quartiles that say anything. The tables of fewer rounds are not written.
+// fewest is how many rounds have quartiles that say anything. The rows of fewer rounds are not written.
 const fewest = 5
 
 func main() {
@@ -33,7 +33,7 @@ func main() {
 
 	rounds := flag.Int("rounds", 15, "how often each subject has its turn")
 	names := flag.String("parts", "all", "what to compare: redis, service, memory, middleware, replay, with commas between them")
-	page := flag.String("write", "", "the page whose tables are written, such as ../docs/performance.md")
+	page := flag.String("write", "", "the page whose rows are written, such as ../docs/performance.md")
 	flag.Parse()
 	fail(run(*rounds, *names, *page))
 }
@@ -56,7 +56,7 @@ func run(rounds int, names, page string) error {
 	size := full
 	if rounds < fewest {
 		size, page = short, ""
-		fmt.Printf("bench: %d rounds are too few for quartiles: slices are short, and no table is written\n", rounds)
+		fmt.Printf("bench: %d rounds are too few for quartiles: slices are short, and no row is written\n", rounds)
 	}
 
 	for _, p := range chosen {
@@ -65,10 +65,10 @@ func run(rounds int, names, page string) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 
-		text := p.page(measured, p.times(rounds))
-		fmt.Printf("\n%s\n\n%s", p.name, text)
+		rows := p.rows(measured)
+		fmt.Printf("\n%s\n%s", p.numbers(measured), rows)
 		if page != "" {
-			if err := write(page, p.name, text); err != nil {
+			if err := write(page, p.name, rows); err != nil {
 				return err
 			}
 		}

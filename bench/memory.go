@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -59,12 +58,12 @@ type memoryRow struct {
 var comparedPairs = []combination{{gcra, bucket}, {fixed, bucket}, {fixed, counter}}
 
 // compared is the name of a pair with its comparison.
-func compared(c combination) string { return "judged, compared and counted: " + c.String() }
+func compared(c combination) string { return "Pair.Allow: " + c.String() }
 
 var together = []int{1, 2}
 
 var memoryPart = part{
-	name: "memory", columns: []string{nanos, allocs}, subjects: memorySubjects(), page: memoryPage, rounds: 3,
+	name: "memory", columns: []string{nanos, allocs}, subjects: memorySubjects(), goals: memoryGoals, rounds: 3,
 }
 
 func memorySubjects() (list []subject) {
@@ -175,27 +174,14 @@ func (c combination) compared(s *site) (func() call, error) {
 	return shared(func(key string) error { return allowed(pair.Allow(context.Background(), key, 1).Allowed) }), nil
 }
 
-func memoryPage(r results, rounds int) string {
-	var wanted []goal
+func memoryGoals(r results) (wanted []goal) {
 	for _, c := range comparedPairs {
 		name := crowded(compared(c), 1)
 		wanted = append(wanted,
-			goal{what: compared(c) + ", over " + xTimeRate, bound: 3, value: r.over(name, crowded(xTimeRate, 1), nanos)},
-			goal{what: compared(c) + ", allocations", bound: 0, value: r.spread(name, allocs)})
+			goal{
+				what: compared(c) + ", over x/time/rate", beside: amount(r.spread(crowded(xTimeRate, 1), nanos).median) + " ns",
+				bound: 3, value: r.over(name, crowded(xTimeRate, 1), nanos),
+			})
 	}
-	return origin(rounds, ", 1,000 keys") + goals(wanted...) + "\n" + memoryTable(r)
-}
-
-// memoryTable has the ratio of each row to the first, and its own numbers.
-func memoryTable(r results) string {
-	lines := [][]string{{"limiter", nanos + ", 1 caller", "over x/time/rate", allocs, nanos + ", 2 callers", "over x/time/rate"}}
-	for _, row := range memoryRows {
-		one, two := crowded(row.name, 1), crowded(row.name, 2)
-		lines = append(lines, []string{
-			row.name, amount(r.spread(one, nanos).median), r.over(one, crowded(xTimeRate, 1), nanos).String(),
-			fmt.Sprintf("%.2f", r.spread(one, allocs).median),
-			amount(r.spread(two, nanos).median), r.over(two, crowded(xTimeRate, 2), nanos).String(),
-		})
-	}
-	return table(lines...)
+	return append(wanted, goal{what: compared(comparedPairs[0]) + ", allocations", value: r.spread(crowded(compared(comparedPairs[0]), 1), allocs)})
 }

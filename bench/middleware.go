@@ -47,7 +47,7 @@ var middlewareRows = []struct {
 }
 
 var middlewarePart = part{
-	name: "middleware", columns: []string{nanos, allocs}, subjects: middlewareSubjects(), page: middlewarePage, rounds: 3,
+	name: "middleware", columns: []string{nanos, allocs}, subjects: middlewareSubjects(), goals: middlewareGoals, rounds: 3,
 }
 
 func middlewareSubjects() (list []subject) {
@@ -198,23 +198,12 @@ func root() string {
 // aboveBare is what a row costs above the mux and its handler, round by round.
 func aboveBare(r results, row string) []float64 { return less(r.of(row, nanos), r.of(bareMux, nanos)) }
 
-func middlewarePage(r results, rounds int) string {
+func middlewareGoals(r results) []goal {
 	over := func(row, peer string) spread { return spreadOf(divided(aboveBare(r, row), aboveBare(r, peer))) }
-	wanted := goals(
-		goal{what: onePolicy + ", over " + byHand + ", both above the mux", bound: 5, value: over(onePolicy, byHand)},
-		goal{what: onePolicy + ", allocations, with that of the mux", bound: 4, value: r.spread(onePolicy, allocs)},
-		goal{what: "100 policies over one, both above the mux", bound: 1.5, value: over(hundred, onePolicy)},
-	)
-
-	lines := [][]string{{"handler", nanos, allocs, nanos + " above the mux", "over by hand"}}
-	for _, row := range middlewareRows {
-		above, ratio := "", ""
-		if row.name != bareMux {
-			above, ratio = amount(spreadOf(aboveBare(r, row.name)).median), over(row.name, byHand).String()
-		}
-		lines = append(lines, []string{
-			row.name, amount(r.spread(row.name, nanos).median), fmt.Sprintf("%.2f", r.spread(row.name, allocs).median), above, ratio,
-		})
+	above := func(row string) string { return amount(spreadOf(aboveBare(r, row)).median) + " ns" }
+	return []goal{
+		{what: onePolicy + ", over " + byHand, beside: above(byHand), bound: 5, value: over(onePolicy, byHand)},
+		{what: onePolicy + ", allocations, with that of the mux", bound: 4, value: r.spread(onePolicy, allocs)},
+		{what: "100 policies over one", beside: above(onePolicy), bound: 1.5, value: over(hundred, onePolicy)},
 	}
-	return origin(rounds, ", 1 caller, 1,000 tenants, in memory") + wanted + "\n" + table(lines...)
 }

@@ -95,7 +95,7 @@ const (
 )
 
 var redisPart = part{
-	name: "redis", columns: []string{script, serverCPU, wall, bytesKey}, subjects: redisSubjects(), page: redisPage, rounds: 3,
+	name: "redis", columns: []string{script, serverCPU, wall, bytesKey}, subjects: redisSubjects(), goals: redisGoals, rounds: 3,
 }
 
 func redisSubjects() (list []subject) {
@@ -193,63 +193,32 @@ func (s *server) bytesOfAKey() (float64, error) {
 	return float64(bytes), err
 }
 
-func redisPage(r results, rounds int) string {
-	var wanted []goal
-	costs := []string{script, serverCPU, wall}
+func redisGoals(r results) (wanted []goal) {
 	for _, crowd := range crowds {
-		for _, column := range costs {
-			middle, worst := pairsOver(r, crowd, column)
-			of := fmt.Sprintf("%s of a pair over redis_rate, %d callers", column, crowd)
-			wanted = append(wanted,
-				goal{what: of + ": the median pair", bound: 1, value: middle},
-				goal{what: of + ": the dearest pair", bound: 1.1, value: worst})
+		for _, column := range []string{serverCPU, wall} {
+			wanted = append(wanted, goal{
+				what:   fmt.Sprintf("%s of the dearest pair over redis_rate, %d callers", column, crowd),
+				beside: amount(r.spread(crowded(redisRate, crowd), column).median) + " us",
+				bound:  1.1, value: dearestOver(r, crowd, column),
+			})
 		}
 	}
-	for _, column := range costs {
+	for _, column := range []string{script, serverCPU} {
 		second := r.over(crowded(pairs[0].String(), 16), crowded(alones[0].String(), 16), column)
 		wanted = append(wanted, goal{what: column + " of " + pairs[0].String() + " over " + alones[0].String(), bound: 1.1, value: second})
 	}
-	wanted = append(wanted, goal{what: "bytes a key of both sides", bound: 180, value: r.spread(crowded(pairs[0].String(), 16), bytesKey)})
-
-	return origin(rounds, "") + goals(wanted...) + "\n" + redisTable(r)
+	return append(wanted, goal{
+		what: "bytes a key of both sides, beside redis_rate's", beside: amount(r.spread(crowded(redisRate, 16), bytesKey).median),
+		bound: 180, value: r.spread(crowded(pairs[0].String(), 16), bytesKey),
+	})
 }
 
-// pairsOver returns the median over the pairs, round by round, and the pair with the highest ratio.
-func pairsOver(r results, crowd int, column string) (middle, worst spread) {
-	var medians []float64
-	for round := range r.of(crowded(redisRate, crowd), column) {
-		var ratios []float64
-		for _, p := range pairs {
-			ratios = append(ratios, r.of(crowded(p.String(), crowd), column)[round]/r.of(crowded(redisRate, crowd), column)[round])
-		}
-		medians = append(medians, spreadOf(ratios).median)
-	}
-
+// dearestOver returns the ratio of the pair that has the highest one.
+func dearestOver(r results, crowd int, column string) (worst spread) {
 	for _, p := range pairs {
 		if s := r.over(crowded(p.String(), crowd), crowded(redisRate, crowd), column); s.median > worst.median {
 			worst = s
 		}
 	}
-	return spreadOf(medians), worst
-}
-
-// redisTable has the ratio of each subject, and the peer's own numbers.
-func redisTable(r results) string {
-	lines := [][]string{{"over one redis_rate call", "callers", script, serverCPU, wall, bytesKey}}
-	for _, crowd := range crowds {
-		line := func(name string, cell func(column string) string) {
-			lines = append(lines, []string{
-				name, fmt.Sprint(crowd), cell(script), cell(serverCPU), cell(wall),
-				amount(r.spread(crowded(name, crowd), bytesKey).median),
-			})
-		}
-
-		line(redisRate, func(column string) string { return amount(r.spread(crowded(redisRate, crowd), column).median) + " us" })
-		for _, c := range slices.Concat(pairs, alones) {
-			line(c.String(), func(column string) string {
-				return r.over(crowded(c.String(), crowd), crowded(redisRate, crowd), column).String()
-			})
-		}
-	}
-	return table(lines...)
+	return worst
 }

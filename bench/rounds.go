@@ -17,8 +17,8 @@ type part struct {
 	// rounds is how many of this part there are for each one that was asked for. Parts with short slices have more of them, so that
 	// the slices of a round are close to each other in time.
 	rounds float64
-	// page returns the tables.
-	page func(r results, rounds int) string
+	// goals returns the rows of docs/performance.md.
+	goals func(r results) []goal
 }
 
 // subject is one of the things that are compared.

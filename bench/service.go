@@ -42,7 +42,7 @@ const (
 var serviceColumns = []string{requests, typical, slowest, serverCPU}
 
 var servicePart = part{
-	name: "service", columns: serviceColumns, subjects: serviceSubjects(), page: servicePage, rounds: 2,
+	name: "service", columns: serviceColumns, subjects: serviceSubjects(), goals: serviceGoals, rounds: 2,
 }
 
 func serviceSubjects() (list []subject) {
@@ -158,23 +158,9 @@ func (s *site) start(kind, redisAddr string) (string, error) {
 	return strings.TrimSpace(addr), err
 }
 
-func servicePage(r results, rounds int) string {
-	wanted := goals(goal{
-		what: "requests of shadowlimit over those of redis_rate", bound: 0.95, atLeast: true, value: r.over(ourService, redisRate, requests),
-	})
-
-	// Behind each figure of ours stands its ratio, which a busy machine changes less.
-	lines := [][]string{{"service", requests, typical, slowest, "CPU of Redis, us a request"}}
-	for _, kind := range serviceKinds {
-		line := []string{kind}
-		for _, column := range serviceColumns {
-			cell := amount(r.spread(kind, column).median)
-			if kind == ourService {
-				cell += ", " + r.over(kind, redisRate, column).String()
-			}
-			line = append(line, cell)
-		}
-		lines = append(lines, line)
-	}
-	return origin(rounds, fmt.Sprintf(", %d connections", connections)) + wanted + "\n" + table(lines...)
+func serviceGoals(r results) []goal {
+	return []goal{{
+		what: "requests/s over those with redis_rate", beside: amount(r.spread(redisRate, requests).median),
+		bound: 0.95, atLeast: true, value: r.over(ourService, redisRate, requests),
+	}}
 }

@@ -5,13 +5,13 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 )
 
-// goal is a number that the project wants to reach.
+// goal is a row of the page: a number that was measured, and the bound that the project wants it to keep.
 type goal struct {
 	what    string
+	beside  string // what the other one takes, whose ratio to ours the number is
 	bound   float64
 	value   spread
 	atLeast bool // the number must not be below the bound; otherwise not above it
@@ -27,30 +27,40 @@ func (g goal) met() bool {
 	return shown <= g.bound
 }
 
-// goals is the table of goals with the measured values beside them.
-func goals(list ...goal) string {
-	lines := [][]string{{"goal", "bound", "measured", "met"}}
-	for _, g := range list {
-		how, met := "at most", "**no**"
+// rows are the lines of a part in the table of the page.
+func (p part) rows(r results) string {
+	var lines [][]string
+	for _, g := range p.goals(r) {
+		how, missed := "at most", ""
 		if g.atLeast {
 			how = "at least"
 		}
-		if g.met() {
-			met = "yes"
+		if !g.met() {
+			missed = ", **missed**"
 		}
-		lines = append(lines, []string{g.what, fmt.Sprint(how, " ", g.bound), g.value.String(), met})
+		lines = append(lines, []string{p.name, g.what, g.beside, g.value.String(), fmt.Sprint(how, " ", g.bound, missed), revision()})
 	}
 	return table(lines...)
 }
 
-// table is one in Markdown, its first line the header.
+// numbers is the table of the medians of all subjects.
+func (p part) numbers(r results) string {
+	lines := [][]string{append([]string{p.name}, p.columns...)}
+	for _, s := range p.subjects {
+		line := []string{s.name}
+		for _, column := range p.columns {
+			line = append(line, amount(r.spread(s.name, column).median))
+		}
+		lines = append(lines, line)
+	}
+	return table(lines...)
+}
+
+// table joins cells by the bars of Markdown.
 func table(lines ...[]string) string {
 	var b strings.Builder
-	for n, line := range lines {
+	for _, line := range lines {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
-		if n == 0 {
-			b.WriteString(strings.Repeat("|---", len(line)) + "|\n")
-		}
 	}
 	return b.String()
 }
@@ -64,11 +74,6 @@ func amount(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.0f", v)
-}
-
-func origin(rounds int, what string) string {
-	version := strings.Replace(runtime.Version(), "go", "Go ", 1)
-	return fmt.Sprintf("Commit %s, %d rounds, %d processors, %s%s.\n\n", revision(), rounds, runtime.NumCPU(), version, what)
 }
 
 // revision is the last commit that has changed the library, and whether its code differs from that.
@@ -91,8 +96,8 @@ func revision() string {
 	return hash
 }
 
-// write replaces the block of a part in a page. The rest of the page stays as it is.
-func write(page, name, text string) error {
+// write replaces the rows of a part in a page. The rest of the page stays as it is.
+func write(page, name, rows string) error {
 	old, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -102,16 +107,16 @@ func write(page, name, text string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
-	return os.WriteFile(page, []byte(before+text+after), 0o644)
+	return os.WriteFile(page, []byte(before+rows+after), 0o644)
 }
 
-// cut returns the text of a part's block and the page around it, marks included.
-func cut(page, name string) (before, text, after string, err error) {
-	begin, end := "<!-- begin bench "+name+" -->\n", "<!-- end bench "+name+" -->\n"
-	before, rest, begins := strings.Cut(page, begin)
-	text, after, ends := strings.Cut(rest, end)
-	if !begins || !ends {
-		return "", "", "", fmt.Errorf("no block between %q and %q", begin, end)
+// cut returns the rows of a part, which begin with its name, and the page around them.
+func cut(page, name string) (before, rows, after string, err error) {
+	begin := "\n| " + name + " |"
+	first, last := strings.Index(page, begin), strings.LastIndex(page, begin)
+	if first < 0 {
+		return "", "", "", fmt.Errorf("no row begins with %q", begin[1:])
 	}
-	return before + begin, text, end + after, nil
+	end := last + 1 + strings.Index(page[last+1:], "\n") + 1
+	return page[:first+1], page[first+1 : end], page[end:], nil
 }

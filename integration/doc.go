@@ -2,6 +2,6 @@
 // Prometheus, a browser. It is a module of its own, so that users of the library never
 // download testcontainers.
 //
-// TestScale measures what fleets ask of Redis, by make scale, and writes the tables and drawings of docs/performance.md. It takes a
+// TestScale measures what fleets ask of Redis, by make scale, and writes the second table of docs/performance.md. It takes a
 // quarter of an hour, two cores and 8 GB.
 package integration

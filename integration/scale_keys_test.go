@@ -137,23 +137,15 @@ func usedMemory(t *testing.T, client redis.UniversalClient) (n int64) {
 // scaleKeys measures a request's cost by the number of keys.
 func scaleKeys(t *testing.T) {
 	lines := [][]string{{"keys", "in memory: CPU", "bytes a key", "in Redis: CPU of Redis", "CPU of the caller", "bytes a key"}}
-	inMemory, inRedis, caller := curve{name: "in memory"}, curve{name: "Redis"}, curve{name: "caller of Redis"}
 	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000, 10_000_000} {
 		fmt.Printf("scale: %d keys\n", n)
 		r := measureKeys(t, n)
 		lines = append(lines, []string{
-			short(float64(n)), fmt.Sprintf("%.0f ns", r.memory), fmt.Sprintf("%.0f", r.memoryBytes),
+			fmt.Sprint(n), fmt.Sprintf("%.0f ns", r.memory), fmt.Sprintf("%.0f", r.memoryBytes),
 			fmt.Sprintf("%.1f us", r.redis), fmt.Sprintf("%.1f us", r.client), fmt.Sprintf("%.0f", r.stored),
 		})
-		for _, one := range []struct {
-			c *curve
-			v float64
-		}{{&inMemory, r.memory / 1e3}, {&inRedis, r.redis}, {&caller, r.client}} {
-			one.c.x, one.c.y = append(one.c.x, float64(n)), append(one.c.y, one.v)
-		}
 	}
-	writeBlock(t, "keys", table(lines...))
-	draw(t, "scale-keys.svg", panel{"CPU of a check of both sides, us", "keys", []curve{inMemory, inRedis, caller}})
+	fmt.Println(table(lines...))
 }
 
 // fullLedger fills the 32 days of a policy, with every outcome in each minute, from instances that all see it, and the slots of an hour.
@@ -231,7 +223,7 @@ func ledgerBytes(t *testing.T, client *redis.Client) map[string]int64 {
 	return bytes
 }
 
-// ledgerKinds are the keys of a ledger, and what docs/performance.md calls them.
+// ledgerKinds are the keys of a ledger, and what they are called.
 var ledgerKinds = [][2]string{
 	{"hour", "hours of the fleet"}, {"top", "frequent keys"}, {"keys", "distinct keys"},
 	{"slot", "slots of an hour"}, {"writer", "numbers of writers"}, {"all", "**together**"},
@@ -254,7 +246,7 @@ func scaleLedger(t *testing.T) {
 		closed = append(closed, bytes["hour"])
 	}
 
-	writeBlock(t, "ledger", table(lines...))
+	fmt.Println(table(lines...))
 	if slices.Max(closed) > closed[0]*6/5 {
 		t.Errorf("hours take %v bytes with 1, 4 and 16 instances: closed ones do not depend on instances but by the digits of counts", closed)
 	}

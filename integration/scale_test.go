@@ -120,7 +120,7 @@ func exponent(from, to row, of func(row) float64) float64 {
 	return math.Log(of(to)/of(from)) / math.Log(float64(to.Instances)/float64(from.Instances))
 }
 
-// TestScale measures what fleets of 10 to 1,000 instances ask of Redis, and writes the tables and drawings of
+// TestScale measures what fleets of 10 to 1,000 instances ask of Redis, and writes the second table of
 // docs/performance.md. `make scale` runs it.
 func TestScale(t *testing.T) {
 	parts := os.Getenv(scaleVariable)
@@ -151,8 +151,8 @@ func scaleCommands(t *testing.T) {
 	each, rest := split(f.listen(t, heardFor), f, heardFor)
 	f.stop()
 
-	text := commandTable("an instance, besides leading", each, 0.005)
-	writeBlock(t, "commands", text+"\n"+commandTable("the leader, for 20 policies", rest, 0.05))
+	fmt.Println(commandTable("an instance, besides leading", each, 0.005))
+	fmt.Println(commandTable("the leader, for 20 policies", rest, 0.05))
 	if n := each.sum().calls; n > mostCommands {
 		t.Errorf("an instance sends %.2f commands a second besides leading, want %d at most", n, mostCommands)
 	}
@@ -211,7 +211,7 @@ const (
 	mostExponent = 1.1
 )
 
-// quantities are what the tables and drawings show.
+// quantities are what the table shows.
 var quantities = []struct {
 	name string
 	held bool
@@ -224,14 +224,14 @@ var quantities = []struct {
 	{"CPU of the instances", false, func(r row) float64 { return r.Processes }},
 }
 
-// report writes the tables and drawings, and holds the promises.
+// report writes the table, and holds the promises.
 func report(t *testing.T, rows []row) {
 	t.Helper()
 	find := func(s size) row {
 		i := slices.IndexFunc(rows, func(r row) bool { return (size{r.Instances, r.Policies, r.Nodes}) == s })
 		return rows[i]
 	}
-	var byInstances, byPolicies []row
+	var byInstances []row
 	for _, n := range []int{10, 20, 40, 80, 160, 320} {
 		byInstances = append(byInstances, find(size{n, 20, 1}))
 	}
@@ -240,31 +240,24 @@ func report(t *testing.T, rows []row) {
 		{{5, 1, 1}, {20, 1, 1}}, {{20, 20, 1}, {320, 20, 1}}, {{5, 100, 1}, {20, 100, 1}}, {{2, 1000, 1}, {4, 1000, 1}},
 	} {
 		from, to := find(two[0]), find(two[1])
-		byPolicies, thousands = append(byPolicies, from.line(to, 20)), append(thousands, from.line(to, 1000))
+		thousands = append(thousands, from.line(to, 1000))
 	}
 	thousand := thousands[1]
 
-	lines := [][]string{{
-		"instances", "policies", "commands/s", "of an instance", "MB/s to Redis", "MB/s from Redis", "CPU of Redis", "CPU of an instance",
-	}}
-	for _, r := range byInstances {
-		lines = append(lines, r.cells(""))
+	lines := [][]string{{"instances", "policies", "commands/s", "MB/s to Redis", "MB/s from Redis", "CPU of Redis", "CPU of an instance"}}
+	for _, r := range append(byInstances, find(size{40, 20, 3})) {
+		lines = append(lines, r.cells())
 	}
-	lines = append(lines, find(size{40, 20, 3}).cells(", on a cluster of three"), thousand.cells(byArithmetic))
-	text := table(lines...) + "\n" + exponents(t, find(size{20, 20, 1}), find(size{320, 20, 1})) + "\n\n"
-
-	lines = [][]string{lines[0]}
 	for _, r := range rows {
 		if r.Policies != 20 {
-			lines = append(lines, r.cells(""))
+			lines = append(lines, r.cells())
 		}
 	}
-	for _, r := range thousands {
-		lines = append(lines, r.cells(byArithmetic))
+	for _, r := range thousands[1:3] {
+		lines = append(lines, r.cells())
 	}
-	writeBlock(t, "fleets", text+table(lines...))
-	drawFleets(t, "scale-instances.svg", "instances, 20 policies", byInstances, func(r row) float64 { return float64(r.Instances) })
-	drawFleets(t, "scale-policies.svg", "policies, 20 instances", byPolicies, func(r row) float64 { return float64(r.Policies) })
+	writeFleets(t, table(lines...))
+	exponents(t, find(size{20, 20, 1}), find(size{320, 20, 1}))
 
 	if thousand.In+thousand.Out > mostBytes || thousand.Redis > mostRedis {
 		t.Errorf("1,000 instances with 20 policies: %.1f MB/s and %.0f %% of a core, want %.0f and %.0f at most",
@@ -273,26 +266,27 @@ func report(t *testing.T, rows []row) {
 }
 
 // exponents says how all quantities grow with instances.
-func exponents(t *testing.T, from, to row) string {
+func exponents(t *testing.T, from, to row) {
 	t.Helper()
-	text := fmt.Sprintf("Exponents from %d to %d instances: ", from.Instances, to.Instances)
-	for n, q := range quantities {
+	for _, q := range quantities {
 		e := exponent(from, to, q.of)
-		text += fmt.Sprintf("%s %.2f%s", q.name, e, map[bool]string{true: ".", false: ", "}[n == len(quantities)-1])
+		fmt.Printf("scale: from %d to %d instances %s grow with the power %.2f of them\n", from.Instances, to.Instances, q.name, e)
 		if e > mostExponent && q.held {
 			t.Errorf("%s grow with the power %.2f of instances, want %.1f at most", q.name, e, mostExponent)
 		}
 	}
-	return text
 }
 
-// byArithmetic marks a row that was not measured.
-const byArithmetic = ", by arithmetic"
-
-func (r row) cells(how string) []string {
+func (r row) cells() []string {
+	instances := fmt.Sprint(r.Instances)
+	switch {
+	case r.Nodes > 1:
+		instances += ", on a cluster of three"
+	case r.Instances == 1000:
+		instances += ", by arithmetic"
+	}
 	return []string{
-		fmt.Sprint(r.Instances, how), fmt.Sprint(r.Policies), fmt.Sprintf("%.0f", r.Commands),
-		fmt.Sprintf("%.1f", r.Commands/float64(r.Instances)), fmt.Sprintf("%.3f", r.In/1e6), fmt.Sprintf("%.3f", r.Out/1e6),
+		instances, fmt.Sprint(r.Policies), fmt.Sprintf("%.0f", r.Commands), fmt.Sprintf("%.3f", r.In/1e6), fmt.Sprintf("%.3f", r.Out/1e6),
 		fmt.Sprintf("%.1f %%", r.Redis*100), fmt.Sprintf("%.2f %%", r.Processes/float64(r.Instances)*100),
 	}
 }
@@ -306,22 +300,31 @@ func (r row) line(to row, instances int) row {
 	return row{instances, r.Policies, r.Nodes, at(q[0].of), at(q[1].of), at(q[2].of), at(q[3].of), at(q[4].of)}
 }
 
-func drawFleets(t *testing.T, file, across string, rows []row, x func(row) float64) {
+const performanceFile = "../docs/performance.md"
+
+// writeFleets replaces the table of fleets in docs/performance.md.
+func writeFleets(t *testing.T, text string) {
 	t.Helper()
-	line := func(name string, of func(row) float64) (c curve) {
-		c.name = name
-		for _, r := range rows {
-			c.x, c.y = append(c.x, x(r)), append(c.y, of(r))
-		}
-		return c
+	page := readFile(t, performanceFile)
+	before, rest, begins := strings.Cut(page, "\n| instances |")
+	_, after, ends := strings.Cut(rest, "|\n\n")
+	if !begins || !ends {
+		t.Fatalf("%s has no table of instances", performanceFile)
 	}
-	q := quantities
-	draw(t, file,
-		panel{"commands a second", across, []curve{line("", q[0].of)}},
-		panel{"kB a second", across, []curve{
-			line("to Redis", func(r row) float64 { return r.In / 1e3 }), line("from Redis", func(r row) float64 { return r.Out / 1e3 }),
-		}},
-		panel{"CPU, % of a core", across, []curve{
-			line("Redis", func(r row) float64 { return r.Redis * 100 }), line("all instances", func(r row) float64 { return r.Processes * 100 }),
-		}})
+	if err := os.WriteFile(performanceFile, []byte(before+"\n"+text+"\n"+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Print(text)
+}
+
+// table is one in Markdown, its first line the header.
+func table(lines ...[]string) string {
+	var b strings.Builder
+	for n, line := range lines {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
+		if n == 0 {
+			b.WriteString(strings.Repeat("|---", len(line)) + "|\n")
+		}
+	}
+	return b.String()
 }
