@@ -27,7 +27,7 @@ again whenever it changes. A service asks
 
 with the fields of "explain --request", or with a list of up to 100 requests; the
 answer says allowed true or false, and has the response fields for its client.
-Traefik and Caddy ask /v1/forward-auth, nginx /v1/auth-request: docs/serve.md has
+Traefik and Caddy ask /v1/forward-auth, nginx /v1/auth-request: docs/integrate.md has
 their configurations. /healthz, /readyz, /metrics and /status are for operators.
 
 Without --redis the limits are this process's own. With it they are those of all

@@ -124,7 +124,7 @@ type service struct {
 	mux    *http.ServeMux
 }
 
-// ServeHTTP asks the server as the examples of docs/serve.md do.
+// ServeHTTP asks the server as the examples of docs/integrate.md do.
 func (p service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var seen policies.Request
 	if p.s.Identified {

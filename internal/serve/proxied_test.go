@@ -18,7 +18,7 @@ type proxy struct {
 	denied             int
 }
 
-// The headers are those that each proxy sends by the configuration in docs/serve.md. Traefik and Caddy ask by GET; Host is
+// The headers are those that each proxy sends by the configuration in docs/integrate.md. Traefik and Caddy ask by GET; Host is
 // the server's with Traefik, and the client's with Caddy.
 var (
 	traefik = proxy{"Traefik", ForwardAuth, "GET", map[string]string{
