@@ -7,7 +7,7 @@ import (
 
 // Ledger keeps what all instances count of all policies, in one table of slots: a slot is a minute of a policy, and what
 // instances write are additions to it. Hours are sums of slots, which live much longer. Entries belong to a fingerprint: counts
-// of one comparison never mix with those of another one. See docs/ledger.md.
+// of one comparison never mix with those of another one.
 //
 // Implementations are safe for concurrent use, and pass ledgertest.Run. Minutes and hours are counted from the Unix epoch.
 // Ranges include both ends. A read of entries that do not exist returns an empty result and no error. Batches and results may

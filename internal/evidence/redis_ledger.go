@@ -29,7 +29,17 @@ var (
 )
 
 // RedisLedger is the ledger of a fleet. The keys of a policy share a hash tag and begin with
-// {name:policy}:ledger:EVIDENCE, behind algorithms.KeyPrefix; docs/ledger.md has them with their fields.
+// {name:policy}:ledger:EVIDENCE:, behind algorithms.KeyPrefix:
+//
+//	slot:N                  a hash, the counts of minute N since 1970; until 3 h after the end of its hour
+//	changes                 a sorted set, minutes by the number of their last change; 6 h after the last new one
+//	writer:ID               the number of a writer's last batch; 3 h after it
+//	hour:N                  a hash, the hour N since 1970 and its last change; 40 days
+//	top:KIND, errors:KIND   sorted sets, the 300 keys counted most often, and how much too high a count may be; 40 days
+//	keys:KIND               a HyperLogLog of distinct keys; 40 days
+//
+// A key with more than 100,000 fields, or of more than 64 MiB, is not sent to a reader: no service writes as much. A field that
+// cannot be read fails the history of its policy, with the key in the error; triggers go on with the other fields.
 type RedisLedger struct {
 	rdb  redis.UniversalClient
 	name string

@@ -11,7 +11,23 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Slot is what was counted of a policy in one minute: by an instance since its last batch, or by the fleet.
+// Slot is what was counted of a policy in one minute: by an instance since its last batch, or by the fleet. Its fields in Redis:
+//
+//	t0 to t9        outcomes, by their numbers
+//	d0 .., a0 ..    causes of newly denied and of newly allowed comparisons
+//	s0 ..           reasons of inconclusive comparisons
+//	l               instances that were there
+//	x00 .., x10 ..  cost that the authoritative, or the candidate, has missed, by the reason
+//	c0, c1          cost that the authoritative has allowed and denied, where the sides share no record
+//	b0, b1          newly denied and newly allowed of keys that both sides have denied
+//	y, m            checks that were too young to be compared; marks
+//	k0 to k2        up to three hashes of keys that differ, of each ratio
+//	p00KEY ..       what became of a protected key: the enforced side, the outcome, and the key; p is how many there are
+//
+// Ticks begin with their number in the minute: 0t2 are the newly denied of the first ten seconds. Besides t, x, c, b, y and m they
+// have n0 and n1 (answers of the candidate alone), f and s (failed and slow), h (hashes of up to 1,024 newly denied keys), and the
+// counts of up to 64 keys: dKEY (newly denied), aKEY (newly allowed), wKEY (denied without the authoritative); d, a and w are how
+// many there are.
 type Slot struct {
 	Minute
 	// Live is above 0 if an instance was running. Without it a quiet minute could not be told from one in which all were down.
