@@ -22,8 +22,8 @@ func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 			return
 		}
 		for _, ratio := range r.Spec.Ratios() {
-			if r.Spec.Config.Threshold(ratio) > 0 {
-				send(value(r.assessment.Gate.Ratio(ratio)), ratio.String())
+			if part := r.assessment.Gate.Ratio(ratio); part != nil && r.Spec.Config.Threshold(ratio) > 0 {
+				send(value(part), ratio.String())
 			}
 		}
 	}

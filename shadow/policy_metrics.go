@@ -170,18 +170,19 @@ var comparedMetrics = []family[reading]{
 		"gate_threshold", "The value that a ratio has to stay below; absent for one that is not judged.",
 		gauge, []string{"ratio"}, func(r reading, send sender) {
 			for _, ratio := range r.Spec.Ratios() {
-				if p0 := r.Spec.Config.Threshold(ratio); p0 > 0 {
+				judged := !ratio.ByCost() || r.assessment != nil && r.assessment.Gate.ByCost != nil
+				if p0 := r.Spec.Config.Threshold(ratio); p0 > 0 && judged {
 					send(p0, ratio.String())
 				}
 			}
 		},
 	},
 	{
-		"gate_ratio", "A ratio over all the evidence; absent while its denominator is 0.",
+		"gate_ratio", "A ratio over all the evidence; absent while its denominator is 0. Those by cost are there once a check has cost another number than 1.",
 		gauge, []string{"ratio"}, assessed(func(a *stages.Assessment, send sender) {
 			for _, ratio := range a.Spec.Ratios() {
-				if v := a.Gate.Ratio(ratio).Ratio; v != nil {
-					send(*v, ratio.String())
+				if part := a.Gate.Ratio(ratio); part != nil && part.Ratio != nil {
+					send(*part.Ratio, ratio.String())
 				}
 			}
 		}),

@@ -15,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -85,6 +87,46 @@ func TestOnlyFailedLoginsCount(t *testing.T) {
 		if differ != 3 {
 			t.Errorf("%d series of settlements, want 3: only of the policy that settles", differ)
 		}
+	})
+}
+
+// The evidence counts the final cost, however it becomes known: of the right passwords nothing, and of the wrong ones 1.
+func TestEvidenceByFinalCost(t *testing.T) {
+	eachStore(t, loginFile, func(t *testing.T, h *shadow.Harness) {
+		check := func(after string, extra evidence.Tally) {
+			t.Helper()
+			syncNow(t, h)
+			list, err := inside.Assess(ctx(t), h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := list[0].Evidence.History.Extra()
+			if got == nil || *got != extra {
+				t.Errorf("after %s: %v beyond 1 each, want %v", after, got, extra)
+			}
+		}
+		for range 10 {
+			login(h, "ann", 200)
+			syncNow(t, h) // three at once are too many for a side that is asked after the answer
+		}
+		login(h, "ann", 401)
+		check("passwords", evidence.Tally{evidence.AgreeAllow: -10})
+
+		d := h.Decide(t.Context(), &policies.Request{Path: "/login", User: "bob"})
+		if err := d.Settle(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		check("code", evidence.Tally{evidence.AgreeAllow: -10 + 4})
+
+		d = h.Decide(t.Context(), &policies.Request{Path: "/login", User: "cid"})
+		syncNow(t, h) // a token says nothing of a side that is still to be asked
+		token := d.SettleToken()
+		for range 2 { // of two, one counts
+			if err := h.SettleToken(t.Context(), token, 3); err != nil && !errors.Is(err, shadow.ErrSettled) {
+				t.Fatal(err)
+			}
+		}
+		check("a token", evidence.Tally{evidence.AgreeAllow: -10 + 4 + 2})
 	})
 }
 

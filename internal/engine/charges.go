@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -41,7 +42,12 @@ type charge struct {
 	mu        sync.Mutex
 	waits     bool            // for a side that is asked after the answer: nobody else may read its receipt
 	waiting   algorithms.Role // that side
-	settledTo int64           // what that side is settled to as soon as it is charged; -1: not known
+	finalCost int64           // the final cost; -1: not known. The side that waits is settled to it as soon as it is charged
+
+	counted bool // as evidence, with what the check has cost
+	outcome evidence.Outcome
+	at      time.Time
+	cost    int64
 }
 
 // settlementTimeout bounds a settlement. No request waits for it.
@@ -67,7 +73,7 @@ func (e *Engine) keep(s *Scratch, ev *evaluation, c *algorithms.Check) {
 	if s.charges == nil {
 		s.charges = &Charges{engine: e}
 	}
-	ev.charge = &charge{Policy: ev.Policy, engine: e, hash: ev.hash, enforced: c.Enforced, settledTo: -1}
+	ev.charge = &charge{Policy: ev.Policy, engine: e, hash: ev.hash, enforced: c.Enforced, finalCost: -1}
 	s.charges.list = append(s.charges.list, ev.charge)
 	ev.charge.stores[c.Enforced] = ev.primaryStore
 	c.Receipt = &ev.charge.receipts[c.Enforced]
@@ -84,11 +90,21 @@ func (c *charge) deferred(role algorithms.Role, yes bool) {
 func (c *charge) asked() {
 	c.mu.Lock()
 	c.waits = false
-	role, final := c.waiting, c.settledTo
+	role, final := c.waiting, c.finalCost
 	c.mu.Unlock()
 
 	if r := &c.receipts[role]; final >= 0 && r.Any() && r.Cost != final {
 		c.engine.settleAll([]settling{{c, role, final}}) // failures are counted
+	}
+}
+
+// compared notes that the check was counted, and counts its final cost if that is known already.
+func (c *charge) compared(outcome evidence.Outcome, at time.Time, cost int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counted, c.outcome, c.at, c.cost = true, outcome, at, cost
+	if c.finalCost >= 0 {
+		c.Recorder.Settled(c.hash, at, outcome, c.finalCost-cost)
 	}
 }
 
@@ -107,10 +123,13 @@ func (f *settling) store() *Store { return f.stores[f.of] }
 func (c *charge) settle(list []settling, cost int64) []settling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.finalCost = cost
+	if c.counted {
+		c.Recorder.Settled(c.hash, c.at, c.outcome, cost-c.cost)
+	}
 	for role := range c.receipts {
 		role := algorithms.Role(role)
 		if c.waits && c.waiting == role {
-			c.settledTo = cost
 			continue
 		}
 		if r := &c.receipts[role]; r.Any() && r.Cost != cost {

@@ -172,6 +172,10 @@ func (ev *evaluation) record(c *algorithms.Check, at time.Time, o *Observations)
 	}
 	outcome := ev.progress.Recorder.Observe(c.Key, ev.hash, at, o, &setting)
 
+	if ev.charge != nil && setting.Counts(o) {
+		ev.charge.compared(outcome, at, c.Cost)
+	}
+
 	if ev.observer != nil {
 		ev.notify(c, at, o, outcome)
 	}

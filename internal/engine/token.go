@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
 
 // ErrToken is returned for what is no token of a decision.
@@ -18,8 +19,11 @@ var ErrToken = errors.New("not a token that a decision has given")
 // mostReceipts bounds a token: a request that so many policies charge and settle is a mistake.
 const mostReceipts = 100
 
+// uncounted stands in a token in place of the number of an outcome.
+const uncounted = '-'
+
 // Token writes what was charged as text, a receipt for each policy and store but for sides that are still to be asked; "" if nothing was.
-// It begins with a random text: two requests of a key at one instant have the same receipts.
+// Before the first receipt of a policy stands the outcome by which the check was counted. It begins with a random text: two requests of a key at one instant have the same receipts.
 func (c *Charges) Token() string {
 	if c.used.Swap(true) { // whoever has the token settles, and nobody else
 		return ""
@@ -27,6 +31,10 @@ func (c *Charges) Token() string {
 	parts := []string{rand.Text()}
 	for _, one := range c.list {
 		one.mu.Lock()
+		outcome := byte(uncounted)
+		if one.counted {
+			outcome = '0' + byte(one.outcome)
+		}
 		for role := range one.receipts {
 			waits := one.waits && one.waiting == algorithms.Role(role)
 			if waits || !one.receipts[role].Any() {
@@ -36,7 +44,8 @@ func (c *Charges) Token() string {
 			if err != nil {
 				continue // no receipt of a store fails; the cost stays as it is charged
 			}
-			parts = append(parts, string(text))
+			parts = append(parts, string(outcome)+string(text))
+			outcome = uncounted
 		}
 		one.mu.Unlock()
 	}
@@ -46,15 +55,27 @@ func (c *Charges) Token() string {
 	return strings.Join(parts, ".")
 }
 
-// receiptsOf reads a token.
-func receiptsOf(token string) ([]algorithms.Receipt, error) {
+// part is a receipt of a token, and how the check was counted as evidence; -1 if it was not, or another part says it.
+type part struct {
+	algorithms.Receipt
+	outcome evidence.Outcome
+}
+
+// partsOf reads a token.
+func partsOf(token string) ([]part, error) {
 	parts := strings.Split(token, ".")[1:]
 	if len(parts) == 0 || len(parts) > mostReceipts {
 		return nil, ErrToken
 	}
-	list := make([]algorithms.Receipt, len(parts))
-	for i, part := range parts {
-		if list[i].UnmarshalText([]byte(part)) != nil {
+	list := make([]part, len(parts))
+	for i, text := range parts {
+		if text == "" || list[i].UnmarshalText([]byte(text[1:])) != nil {
+			return nil, ErrToken
+		}
+		list[i].outcome = evidence.Outcome(int(text[0]) - '0')
+		if text[0] == uncounted {
+			list[i].outcome = -1
+		} else if !list[i].outcome.Known() {
 			return nil, ErrToken
 		}
 	}
@@ -64,7 +85,7 @@ func receiptsOf(token string) ([]algorithms.Receipt, error) {
 // SettleToken changes what a token says to the final cost, as Settle does. A token counts as used before there is an answer: a settlement
 // without one may have been made.
 func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) error {
-	receipts, err := receiptsOf(token)
+	receipts, err := partsOf(token)
 	switch {
 	case err != nil:
 		return err
@@ -76,7 +97,7 @@ func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) erro
 	var failed error
 	var list []settling
 	for i := range receipts {
-		r := &receipts[i]
+		r := &receipts[i].Receipt
 		p := plan.Named(r.Policy)
 		switch {
 		case p == nil || !p.settles:
@@ -104,6 +125,9 @@ func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) erro
 			continue
 		}
 		list = append(list, one)
+		if outcome := receipts[i].outcome; outcome >= 0 {
+			p.Recorder.Settled(one.hash, e.now(), outcome, cost-r.Cost)
+		}
 
 		// The other store's side, if it was charged, was so after the answer, and nobody can settle it from here.
 		if p.Spec.Apart {

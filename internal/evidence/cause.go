@@ -70,6 +70,15 @@ type Setting struct {
 	Young bool
 }
 
+// Counts reports whether a check is a comparison that is counted: see Recorder.Observe.
+func (s *Setting) Counts(o *[2]algorithms.Observation) bool {
+	return s.compares(o) && !s.Young
+}
+
+func (s *Setting) compares(o *[2]algorithms.Observation) bool {
+	return o[algorithms.Candidate].Status != algorithms.NotAsked && !s.Completed && s.Cost != 0 && !o[0].Blocked && !o[1].Blocked
+}
+
 // disturbs reports whether there is anything to count in a Disturbance: of sides that share a record there hardly ever is.
 func (s *Setting) disturbs(o *[2]algorithms.Observation) bool {
 	// No record of the other side can miss a check.

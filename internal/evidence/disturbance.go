@@ -22,6 +22,8 @@ type Disturbance struct {
 	// check that a side has missed may shift the phase of a key at its limit until the key pauses, so these are no evidence
 	// against the candidate.
 	Shifted [2]int64 `json:"s,omitzero"`
+	// ShiftedExtra is what they cost beyond 1 each.
+	ShiftedExtra [2]int64 `json:"e,omitzero"`
 	// Young are checks that were not compared, because a side lives in a process that is younger than a window.
 	Young int64 `json:"y,omitzero"`
 	// Marks are the times that an instance found that a side has lost what it remembers.
@@ -84,6 +86,7 @@ func (d *Disturbance) joined(other *Disturbance) *Disturbance {
 	for i := range sum.Compared {
 		addCost(&sum.Compared[i], other.Compared[i])
 		sum.Shifted[i] += other.Shifted[i]
+		addCost(&sum.ShiftedExtra[i], other.ShiftedExtra[i])
 	}
 	sum.Young += other.Young
 	sum.Marks += other.Marks
@@ -96,7 +99,24 @@ func (d *Disturbance) Unshifted(t Tally) Tally {
 	if d == nil {
 		return t
 	}
-	denied, allowed := min(d.Shifted[0], t[NewlyDenied]), min(d.Shifted[1], t[NewlyAllowed])
+	return agreeing(t, d.Shifted)
+}
+
+// Unshifted returns the minute as it counts against the candidate.
+func (m Minute) Unshifted() Minute {
+	if d := m.Disturbed; d != nil {
+		m.Tally = agreeing(m.Tally, d.Shifted)
+		if m.Extra != nil {
+			extra := agreeing(*m.Extra, d.ShiftedExtra)
+			m.Extra = &extra
+		}
+	}
+	return m
+}
+
+// agreeing returns a tally in which the sides agree in some of what is newly denied and newly allowed.
+func agreeing(t Tally, shifted [2]int64) Tally {
+	denied, allowed := min(shifted[0], max(0, t[NewlyDenied])), min(shifted[1], max(0, t[NewlyAllowed]))
 	t[NewlyDenied], t[AgreeAllow] = t[NewlyDenied]-denied, t[AgreeAllow]+denied
 	t[NewlyAllowed], t[AgreeDeny] = t[NewlyAllowed]-allowed, t[AgreeDeny]+allowed
 	return t
@@ -132,8 +152,10 @@ func (d *Disturbance) count(o *[2]algorithms.Observation, outcome Outcome, setti
 	switch {
 	case shifted && outcome == NewlyDenied:
 		d.Shifted[0]++
+		addCost(&d.ShiftedExtra[0], setting.Cost-1)
 	case shifted && outcome == NewlyAllowed:
 		d.Shifted[1]++
+		addCost(&d.ShiftedExtra[1], setting.Cost-1)
 	}
 }
 
@@ -185,7 +207,7 @@ func (d *Disturbance) believed() bool {
 			return false
 		}
 	}
-	return believedUpTo(mostCost, d.Compared[:]...) && believed(d.Shifted[:]...) && believed(d.Young, d.Marks)
+	return believedUpTo(mostCost, d.Compared[:]...) && believedUpTo(mostCost, d.ShiftedExtra[:]...) && believed(d.Shifted[:]...) && believed(d.Young, d.Marks)
 }
 
 // mostDenied is how many keys a recorder remembers as denied, per generation, shared out among the stripes.

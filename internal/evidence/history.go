@@ -43,6 +43,19 @@ func (h History) Total() (t Tally) {
 	return t
 }
 
+// Extra returns what checks cost beyond 1 each in the whole history, by outcome; nil where all cost 1.
+func (h *History) Extra() (sum *Tally) {
+	for i := range h.Minutes {
+		if extra := h.Minutes[i].Extra; extra != nil {
+			if sum == nil {
+				sum = new(Tally)
+			}
+			sum.Add(*extra)
+		}
+	}
+	return sum
+}
+
 // historyOf returns the history of hours, which are in order. Distinct stays zero.
 func historyOf(hours []Hour) History {
 	var h History
@@ -106,7 +119,7 @@ func (h *History) dropBefore(minute int64) {
 func (h *History) Sum() History {
 	s := History{Distinct: h.Distinct}
 	if n := len(h.Minutes); n > 0 {
-		s.Minutes = []Minute{{Unix: h.Minutes[n-1].Unix, Tally: h.Total()}}
+		s.Minutes = []Minute{{Unix: h.Minutes[n-1].Unix, Tally: h.Total(), Extra: h.Extra()}}
 	}
 	if n := len(h.Hours); n > 0 {
 		s.Hours = []Hour{{Unix: h.Hours[n-1].Unix, Causes: h.Causes(), Skipped: h.Skipped()}}

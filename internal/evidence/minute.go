@@ -38,12 +38,37 @@ type Minute struct {
 	Unix      int64
 	Tally     Tally
 	Disturbed *Disturbance
+	// Extra is what checks cost beyond 1 each, below 0 where they were settled to nothing, by outcome; nil where all cost 1.
+	Extra *Tally
 	// Keys samples the keys in the numerator of each ratio up to OfDenials; see Sample.
 	Keys [sampledRatios]KeySample
 }
 
 // sampledRatios have a sample of their own. ExtraLoad has the numerator of OfDenials.
 const sampledRatios = OfDenials + 1
+
+// Cost returns the cost by outcome, of which one may be below 0: see Ratio.Of.
+func (m *Minute) Cost() Tally {
+	t := m.Tally
+	if m.Extra != nil {
+		t.Add(*m.Extra)
+	}
+	return t
+}
+
+// AddExtra adds what checks of an outcome cost beyond 1 each.
+func (m *Minute) AddExtra(o Outcome, cost int64) {
+	if cost == 0 {
+		return
+	}
+	if m.Extra == nil {
+		m.Extra = new(Tally)
+	}
+	m.Extra[o] = boundedCost(m.Extra[o] + boundedCost(cost))
+}
+
+// boundedCost keeps a sum of costs within what adds up.
+func boundedCost(cost int64) int64 { return max(-mostCost, min(cost, mostCost)) }
 
 // Sample returns the sample of the keys in a ratio's numerator.
 func (m *Minute) Sample(r Ratio) *KeySample { return &m.Keys[min(r, OfDenials)] }
@@ -61,6 +86,7 @@ func (m *Minute) count(o *[2]algorithms.Observation, outcome Outcome, hash uint6
 	if setting.disturbs(o) {
 		disturb(&m.Disturbed).count(o, outcome, setting, shifted)
 	}
+	m.AddExtra(outcome, setting.Cost-1)
 	if shifted {
 		m.Tally[outcome]++
 		return
@@ -81,6 +107,11 @@ func (m *Minute) sample(o Outcome, hash uint64) {
 func (m *Minute) Join(other *Minute) {
 	m.Tally.Add(other.Tally)
 	m.Disturbed = m.Disturbed.joined(other.Disturbed)
+	if other.Extra != nil {
+		for o, cost := range other.Extra {
+			m.AddExtra(Outcome(o), cost)
+		}
+	}
 	for r := range m.Keys {
 		m.Keys[r].Join(other.Keys[r])
 	}

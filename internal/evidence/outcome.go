@@ -28,6 +28,9 @@ var outcomeNames = [outcomes]string{
 // String returns the name as in metrics and JSON.
 func (o Outcome) String() string { return outcomeNames[o] }
 
+// Known reports whether there is such an outcome.
+func (o Outcome) Known() bool { return 0 <= o && o < outcomes }
+
 // differs reports whether the outcome is in the numerator of a ratio.
 func (o Outcome) differs() bool { return NewlyDenied <= o && o <= CandidateError }
 

@@ -21,6 +21,7 @@ type packedHour struct {
 type packedMinute struct {
 	Minute int64                     `json:"m"`
 	Tally  Tally                     `json:"t"`
+	Extra  *Tally                    `json:"u,omitempty"`
 	Keys   *[sampledRatios]KeySample `json:"k,omitempty"`
 
 	Disturbed *Disturbance `json:"d,omitempty"`
@@ -32,7 +33,7 @@ func packed(h *Hour) packedHour {
 
 	for i := range h.Minutes {
 		m := &h.Minutes[i]
-		p.Minutes[i] = packedMinute{Minute: m.Unix % MinutesPerHour, Tally: m.Tally, Disturbed: m.Disturbed}
+		p.Minutes[i] = packedMinute{Minute: m.Unix % MinutesPerHour, Tally: m.Tally, Extra: m.Extra, Disturbed: m.Disturbed}
 
 		// Every difference counts in OfComparisons, so without keys there the other ratios have none either.
 		if len(m.Keys[OfComparisons]) > 0 {
@@ -68,6 +69,11 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 
 		out := h.at(hour*MinutesPerHour + m.Minute)
 		out.Tally, out.Disturbed = m.Tally, m.Disturbed
+		if m.Extra != nil {
+			for o, cost := range m.Extra {
+				out.AddExtra(Outcome(o), cost)
+			}
+		}
 		if m.Keys != nil {
 			out.Keys = *m.Keys
 		}

@@ -105,7 +105,7 @@ func (r *Recorder) Observe(
 		s.total.Decisions[role].count(&o[role])
 	}
 	s.total.Enforced[setting.Enforced].count(&o[setting.Enforced])
-	if o[algorithms.Candidate].Status == algorithms.NotAsked || setting.Completed || setting.Cost == 0 || o[0].Blocked || o[1].Blocked {
+	if !setting.compares(o) {
 		return outcome
 	}
 	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
@@ -151,6 +151,16 @@ func (r *Recorder) Observe(
 // OneSided counts the cost of a check that a side has missed, or may have missed, where Observe does not see it.
 func (r *Recorder) OneSided(hash uint64, at time.Time, role algorithms.Role, cost int64, reason algorithms.SkipReason) {
 	r.disturb(hash, at, func(d *Disturbance) { addCost(&d.OneSided[role][reason], cost) })
+}
+
+// Settled notes that a check which Observe has counted costs another number in the end.
+func (r *Recorder) Settled(hash uint64, at time.Time, outcome Outcome, more int64) {
+	s := &r.stripes[hash&uint64(len(r.stripes)-1)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	_, minute := s.minute(at.Unix() / SecondsPerMinute)
+	minute.AddExtra(outcome, more)
 }
 
 // Mark notes that a side was found to have lost what it remembers.

@@ -20,6 +20,8 @@ import (
 //	x00 .., x10 ..  cost that the authoritative, or the candidate, has missed, by the reason
 //	c0, c1          cost that the authoritative has allowed and denied, where the sides share no record
 //	b0, b1          newly denied and newly allowed of keys that both sides have denied
+//	e0, e1          what these cost beyond 1 each
+//	u0 to u9        what outcomes cost beyond 1 each, below 0 where costs were settled to less
 //	y, m            checks that were too young to be compared; marks
 //	k0 to k2        up to three hashes of keys that differ, of each ratio
 //	p00KEY ..       what became of a protected key: the enforced side, the outcome, and the key; p is how many there are
@@ -79,7 +81,7 @@ func HourOf(unix int64, slots []Slot) Hour {
 		h.Causes.add(&s.Causes)
 		h.Skipped.add(&s.Skipped)
 		h.Protected.Join(s.Protected)
-		if s.Tally != (Tally{}) || s.Disturbed != nil {
+		if s.Tally != (Tally{}) || s.Extra != nil || s.Disturbed != nil {
 			h.at(s.Unix).Join(&s.Minute)
 		}
 	}
@@ -91,6 +93,8 @@ type counter struct {
 	name string
 	n    *int64
 	cost bool
+
+	signed bool // may be below 0
 }
 
 func counters(prefix string, counts []int64) []counter {
@@ -105,8 +109,20 @@ func counters(prefix string, counts []int64) []counter {
 func (s *Slot) counters() []counter {
 	return slices.Concat(
 		counters("t", s.Tally[:]), counters("d", s.Causes.Denied[:]), counters("a", s.Causes.Allowed[:]), counters("s", s.Skipped[:]),
-		[]counter{{name: "l", n: &s.Live}}, s.Disturbed.counters(""),
+		[]counter{{name: "l", n: &s.Live}}, s.Disturbed.counters(""), s.extraCounters(),
 	)
+}
+
+// extraCounters returns the costs beyond 1, none where there are none.
+func (s *Slot) extraCounters() []counter {
+	if s.Extra == nil {
+		return nil
+	}
+	list := counters("u", s.Extra[:])
+	for i := range list {
+		list[i].cost, list[i].signed = true, true
+	}
+	return list
 }
 
 // counters returns the counts of a tick. Its names begin with its number in the minute.
@@ -127,6 +143,7 @@ func (d *Disturbance) counters(prefix string) []counter {
 	}
 	costs := slices.Concat(
 		counters(prefix+"x0", d.OneSided[0][:]), counters(prefix+"x1", d.OneSided[1][:]), counters(prefix+"c", d.Compared[:]),
+		counters(prefix+"e", d.ShiftedExtra[:]),
 	)
 	for i := range costs {
 		costs[i].cost = true
@@ -225,7 +242,7 @@ type slotReading struct {
 // slotOf reads a slot. What cannot be read or believed is left out, and Err says that.
 func slotOf(minute int64, fields map[string]string) Slot {
 	r := &slotReading{counters: map[string]counter{}, weights: map[string]*Weights{}, harmed: map[string]*[]uint32{}}
-	r.Unix, r.Disturbed = minute, &Disturbance{}
+	r.Unix, r.Disturbed, r.Extra = minute, &Disturbance{}, new(Tally)
 	var numbers [ticksPerMinute]bool
 	for name := range fields {
 		if name != "" && name[0] >= '0' && name[0] < '0'+ticksPerMinute {
@@ -256,6 +273,9 @@ func slotOf(minute int64, fields map[string]string) Slot {
 		if **d == (Disturbance{}) {
 			*d = nil
 		}
+	}
+	if *r.Extra == (Tally{}) {
+		r.Extra = nil
 	}
 	return r.Slot
 }
@@ -295,10 +315,10 @@ func (r *slotReading) read(name, text string) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
 	c, known := r.counters[name]
 	switch {
-	case err != nil || n < 0:
+	case err != nil || n < 0 && !(known && c.signed):
 		return false
 	case known && c.cost: // the ledger's sums are not bounded
-		*c.n = min(n, mostCost)
+		*c.n = boundedCost(n)
 		return true
 	case n > mostCounted:
 		return false

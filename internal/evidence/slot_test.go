@@ -20,6 +20,8 @@ func TestSlotsComeBack(t *testing.T) {
 	fillNumbers(t, reflect.ValueOf(&want.Causes).Elem(), 1)
 	fillNumbers(t, reflect.ValueOf(&want.Skipped).Elem(), 1)
 	fillNumbers(t, reflect.ValueOf(want.Disturbed).Elem(), 1)
+	want.Extra = new(Tally)
+	fillNumbers(t, reflect.ValueOf(want.Extra).Elem(), -3)
 	want.Live = 100
 	for i := range want.Protected {
 		fillNumbers(t, reflect.ValueOf(&want.Protected[i].Counts).Elem(), int64(i+1))
@@ -54,7 +56,10 @@ func TestSlotsComeBack(t *testing.T) {
 
 // The ledger adds costs up without a bound. What is read is bounded, so that one request of an enormous cost does not end all evidence.
 func TestCostsAreBounded(t *testing.T) {
-	s := slotOf(7, map[string]string{"x01": "9223372036854775807", "c1": "5", "0c0": "9223372036854775807"})
+	s := slotOf(7, map[string]string{"x01": "9223372036854775807", "c1": "5", "0c0": "9223372036854775807", "u2": "-9223372036854775808"})
+	if s.Err != nil || s.Extra[NewlyDenied] != -mostCost {
+		t.Errorf("%+v, %v", s.Extra, s.Err)
+	}
 	if s.Err != nil || s.Disturbed.OneSided[0][1] != mostCost || s.Disturbed.Compared[1] != 5 || s.Ticks[0].Disturbed.Compared[0] != mostCost {
 		t.Errorf("%+v %+v, %v", s.Disturbed, s.Ticks, s.Err)
 	}

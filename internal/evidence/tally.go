@@ -44,20 +44,43 @@ const (
 	OfAllows                   // newly denied, of what the authoritative allows
 	OfDenials                  // newly allowed, of what the authoritative denies
 	ExtraLoad                  // newly allowed, of what the authoritative allows; may be above 1
+	AllowsCost                 // OfAllows by cost
+	DenialsCost                // OfDenials by cost
+	ExtraLoadCost              // ExtraLoad by cost
 	ratios        = iota
 )
 
-// AllRatios are the ratios in the order of their documentation.
-var AllRatios = [ratios]Ratio{OfComparisons, OfAllows, OfDenials, ExtraLoad}
+// AllRatios are the ratios in the order of their documentation. Those by cost are only of policies whose checks do not all cost 1: a
+// few requests may be most of what a limiter gives.
+var AllRatios = [ratios]Ratio{OfComparisons, OfAllows, OfDenials, ExtraLoad, AllowsCost, DenialsCost, ExtraLoadCost}
 
-var ratioNames = [ratios]string{"divergence", "newly_denied", "newly_allowed", "extra_load"}
+var ratioNames = [ratios]string{
+	"divergence", "newly_denied", "newly_allowed", "extra_load", "newly_denied_by_cost", "newly_allowed_by_cost", "extra_load_by_cost",
+}
+
+// ByCost reports whether the ratio is of costs, and not of requests.
+func (r Ratio) ByCost() bool { return r >= AllowsCost }
+
+// OfRequests returns the ratio of requests that has the threshold of one by cost; others are their own.
+func (r Ratio) OfRequests() Ratio {
+	if r.ByCost() {
+		return r - AllowsCost + OfAllows
+	}
+	return r
+}
 
 // String returns the name as in metrics and JSON.
 func (r Ratio) String() string { return ratioNames[r] }
 
-// Of returns the ratio's numerator and denominator.
+// Of returns the ratio's numerator and denominator, of requests, or by cost if the tally is of costs.
 func (r Ratio) Of(t Tally) (numerator, denominator int64) {
-	switch r {
+	if r.ByCost() {
+		// What was counted of a minute may be settled in a later one, down to nothing.
+		for o := range t {
+			t[o] = max(0, t[o])
+		}
+	}
+	switch r.OfRequests() {
 	case OfAllows:
 		return t[NewlyDenied], t.AuthoritativeAllows()
 	case OfDenials:

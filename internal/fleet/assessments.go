@@ -22,7 +22,9 @@ type assessment struct {
 var noAssessment = func() *stages.Assessment {
 	a := &stages.Assessment{}
 	for _, ratio := range evidence.AllRatios {
-		a.Gate.Ratio(ratio).Score = 1
+		if part := a.Gate.Ratio(ratio); part != nil {
+			part.Score = 1
+		}
 	}
 	return a
 }()

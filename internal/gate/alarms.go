@@ -82,6 +82,10 @@ func (w *window) rawRatios() (worst Alarm) {
 
 	// Newly denied is part of the divergence, and it is what clients see. So it is named first where both ask for as much.
 	for _, r := range byHarm {
+		if r.ByCost() { // one request may be most of 15 minutes: only whole hours are judged by cost
+			continue
+		}
+
 		// One or two clients cannot stop a migration.
 		numerator, denominator := r.Of(sum.Tally)
 		if denominator == 0 || !sum.Sample(r).AtLeastThree() {

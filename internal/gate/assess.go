@@ -13,11 +13,19 @@ func Assess(cfg Config, e Evidence) Result {
 	g := j.verdict()
 	g.Quality.Coverage = coverageOf(j.lastDay())
 	g.Quality.disturb(j)
-	for i := range j.ratios {
-		*g.Ratio(j.ratios[i].of) = j.ratios[i].result()
+	if e.costs() {
+		g.ByCost = &CostResults{}
 	}
-	if e.Sides.First {
-		g.ExtraLoad.Ratio = nil // nothing is allowed that was denied
+	for i := range j.ratios {
+		if of := g.Ratio(j.ratios[i].of); of != nil {
+			*of = j.ratios[i].result()
+		}
+	}
+	if e.Sides.First { // nothing is allowed that was denied
+		g.ExtraLoad.Ratio = nil
+		if g.ByCost != nil {
+			g.ByCost.ExtraLoad.Ratio = nil
+		}
 	}
 	g.Regression, g.Harm = j.regressed(), j.protectedAlarm()
 	return g
@@ -66,7 +74,10 @@ func begin(cfg Config, e *Evidence) *judgement {
 	w := &whole{minutes: minutes}
 	for i, of := range evidence.AllRatios {
 		s := &w.ratios[i]
-		s.of, s.threshold = of, e.Sides.threshold(cfg, of)
+		s.of = of
+		if !of.ByCost() || e.costs() {
+			s.threshold = e.Sides.threshold(cfg, of)
+		}
 		s.disturbed = j.disturbance.marked
 		if s.judged() {
 			s.disturbed = s.disturbed.or(j.disturbance.hours(of, s.threshold, since, now))
@@ -106,10 +117,11 @@ func (j *judgement) count(m *evidence.Minute) {
 	for i := range j.ratios {
 		s := &j.ratios[i]
 		if !s.disturbed.has(m.Unix) {
-			s.total.Add(m.Tally)
+			s.total.Add(tally(s.of, m))
 		}
 		if !marked {
-			s.against.total.Add(m.Disturbed.Unshifted(m.Tally))
+			unshifted := m.Unshifted()
+			s.against.total.Add(tally(s.of, &unshifted))
 		}
 	}
 }

@@ -16,46 +16,48 @@ func leastDenominator(p0 float64) int64 { return int64(math.Ceil(5 / p0)) }
 type block struct {
 	evidence.Span
 	ratio       float64
-	denominator int64
+	denominator int64 // requests
 	// taken is the ratio with every evaluation that could not be compared taken for a difference: no answer that was missed can
 	// make it larger.
 	taken float64
-	busy  float64 // the denominator in units of a busy block, see busyness
+	busy  float64 // the denominator, by cost if the ratio is, in units of a busy block, see busyness
 }
 
 // blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A block
-// closes once it is at least an hour long and has blockDenominator in its denominator, which
+// closes once it is at least an hour long and has blockDenominator requests in its denominator, which
 // idle time does not add to. The time after the last block is still open at now. An earlier
 // now yields the first of the same blocks.
 func blocksOf(minutes []evidence.Minute, r evidence.Ratio, p0 float64, since, now int64) (closed []block) {
 	enough := blockDenominator(p0)
-	var tally evidence.Tally
-	from, counted := since, since // counted is the end of the last minute counted
+	var requests, sum evidence.Tally // the same for a ratio of requests
+	from, counted := since, since    // counted is the end of the last minute counted
 	var busy busyness
 
 	// A block ends with its hour, or later with the minute that filled it: idle
 	// time after that belongs to the next block.
 	closeBefore := func(t int64) {
-		numerator, denominator := r.Of(tally)
+		numerator, denominator := r.Of(sum)
+		_, n := r.OfRequests().Of(requests)
 		end := max(from+minutesAnHour, counted)
-		if denominator < enough || end > t {
+		if n < enough || denominator == 0 || end > t {
 			return
 		}
 
-		uncompared := tally.Uncompared()
+		uncompared := max(0, sum.Uncompared())
 		closed = append(closed, block{
 			Span:        evidence.Span{From: from, To: end},
 			ratio:       float64(numerator) / float64(denominator),
-			denominator: denominator,
+			denominator: n,
 			taken:       float64(numerator+uncompared) / float64(denominator+uncompared),
 			busy:        busy.next(denominator),
 		})
-		from, tally = end, evidence.Tally{}
+		from, requests, sum = end, evidence.Tally{}, evidence.Tally{}
 	}
 
 	for i := range minutes {
 		closeBefore(minutes[i].Unix)
-		tally.Add(minutes[i].Tally)
+		requests.Add(minutes[i].Tally)
+		sum.Add(tally(r, &minutes[i]))
 		counted = minutes[i].Unix + 1
 		closeBefore(counted)
 	}

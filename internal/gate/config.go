@@ -74,7 +74,7 @@ const (
 // Validate refuses a configuration, defaults filled in, that the gate cannot
 // judge by. The error is a *FieldError.
 func (c Config) Validate() error {
-	for _, r := range evidence.AllRatios {
+	for _, r := range evidence.AllRatios[:evidence.AllowsCost] {
 		p := c.Threshold(r)
 		if r == evidence.OfDenials && p == 0 {
 			continue
@@ -95,14 +95,14 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Threshold returns the fraction that a ratio has to stay below.
+// Threshold returns the fraction that a ratio has to stay below, of requests and by cost.
 func (c Config) Threshold(r evidence.Ratio) float64 {
 	return [...]float64{
 		evidence.OfComparisons: c.Divergence,
 		evidence.OfAllows:      c.NewlyDenied,
 		evidence.OfDenials:     c.NewlyAllowed,
 		evidence.ExtraLoad:     c.ExtraLoad,
-	}[r]
+	}[r.OfRequests()]
 }
 
 // FieldError is a field of a configuration that the gate cannot judge by.

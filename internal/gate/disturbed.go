@@ -44,7 +44,7 @@ type Sides struct {
 
 // threshold returns the threshold by which a ratio is judged; 0 if it is not.
 func (s *Sides) threshold(cfg Config, r evidence.Ratio) float64 {
-	if s.First && r != evidence.OfAllows {
+	if s.First && r.OfRequests() != evidence.OfAllows {
 		return 0
 	}
 	return cfg.Threshold(r)
@@ -58,10 +58,19 @@ func (s *Sides) compared(minutes []evidence.Minute) []evidence.Minute {
 	}
 	minutes = slices.Clone(minutes)
 	for i := range minutes {
-		t := &minutes[i].Tally
-		t[evidence.Inconclusive], t[evidence.CandidateError] = t[evidence.Inconclusive]+t[evidence.CandidateError], 0
+		m := &minutes[i]
+		uncompare(&m.Tally)
+		if m.Extra != nil {
+			extra := *m.Extra
+			uncompare(&extra)
+			m.Extra = &extra
+		}
 	}
 	return minutes
+}
+
+func uncompare(t *evidence.Tally) {
+	t[evidence.Inconclusive], t[evidence.CandidateError] = t[evidence.Inconclusive]+t[evidence.CandidateError], 0
 }
 
 // timed is the ratio whose undisturbed time is the time seen.
@@ -94,7 +103,7 @@ type costs struct{ missed, allowed, denied, failed int64 }
 
 // of returns the cost of the denominator of a ratio.
 func (c *costs) of(r evidence.Ratio) int64 {
-	switch r {
+	switch r.OfRequests() {
 	case evidence.OfAllows, evidence.ExtraLoad:
 		return c.allowed
 	case evidence.OfDenials:
@@ -356,7 +365,7 @@ func (d *disturbance) blocksAgainst(s *ratio, minutes []evidence.Minute, since, 
 
 	minutes = slices.Clone(minutes)
 	for i := range minutes {
-		minutes[i].Tally = minutes[i].Disturbed.Unshifted(minutes[i].Tally)
+		minutes[i] = minutes[i].Unshifted()
 	}
 	blocks := blocksOf(minutes, s.of, s.threshold, since, now)
 	for i := range blocks {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
@@ -42,6 +43,11 @@ type Exposure struct {
 type Step struct {
 	Name    string
 	Percent float64
+}
+
+// costs reports whether a check has cost another number than 1, so that ratios by cost say something else.
+func (e *Evidence) costs() bool {
+	return slices.ContainsFunc(e.History.Minutes, func(m evidence.Minute) bool { return m.Extra != nil })
 }
 
 // keysDenied returns how many distinct keys the authoritative had denied before a minute.

@@ -10,7 +10,8 @@ import (
 
 // byHarm are the ratios in the order in which they are named: newly denied hurts clients most, and extra load the service.
 var byHarm = [len(evidence.AllRatios)]evidence.Ratio{
-	evidence.OfAllows, evidence.ExtraLoad, evidence.OfDenials, evidence.OfComparisons,
+	evidence.OfAllows, evidence.AllowsCost, evidence.ExtraLoad, evidence.ExtraLoadCost,
+	evidence.OfDenials, evidence.DenialsCost, evidence.OfComparisons,
 }
 
 // denominatorWords name the denominators of ratios.
@@ -19,6 +20,9 @@ var denominatorWords = [...]string{
 	evidence.OfAllows:      "of what the authoritative allows",
 	evidence.OfDenials:     "of what the authoritative denies",
 	evidence.ExtraLoad:     "more than the authoritative allows",
+	evidence.AllowsCost:    "of the cost that the authoritative allows",
+	evidence.DenialsCost:   "of the cost that the authoritative denies",
+	evidence.ExtraLoadCost: "more than the cost that the authoritative allows",
 }
 
 // ratio is one ratio up to an instant: what speaks for the candidate, and what against it.
@@ -28,7 +32,7 @@ type ratio struct {
 	// disturbed are the minutes that do not count for the candidate; invalid are those and the uncovered ones.
 	disturbed, invalid spans
 
-	total  evidence.Tally // in undisturbed time
+	total  evidence.Tally // in undisturbed time, of costs if the ratio is
 	blocks []block
 	score  score
 
@@ -42,6 +46,14 @@ type ratio struct {
 }
 
 func (s *ratio) judged() bool { return s.threshold > 0 }
+
+// tally returns what the ratio is of in a minute.
+func tally(r evidence.Ratio, m *evidence.Minute) evidence.Tally {
+	if r.ByCost() {
+		return m.Cost()
+	}
+	return m.Tally
+}
 
 // advance takes in the blocks that have ended by now of all that there are.
 func (s *ratio) advance(all *ratio, now int64) {

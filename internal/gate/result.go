@@ -47,6 +47,8 @@ type Result struct {
 	Harm       Alarm `json:"-"`
 	Regression Alarm `json:"-"`
 	RatioResults
+	// ByCost are the ratios by cost, which have the same thresholds; nil where all checks have cost 1.
+	ByCost *CostResults `json:"by_cost,omitempty"`
 }
 
 // Quality says how far the evidence can be relied on. In JSON its parts are fields of the Result.
@@ -69,6 +71,13 @@ type RatioResults struct {
 	ExtraLoad    RatioResult `json:"extra_load"`
 }
 
+// CostResults are the parts of the ratios by cost.
+type CostResults struct {
+	NewlyDenied  RatioResult `json:"newly_denied"`
+	NewlyAllowed RatioResult `json:"newly_allowed"`
+	ExtraLoad    RatioResult `json:"extra_load"`
+}
+
 // RatioResult is the part of one ratio in a Result.
 type RatioResult struct {
 	// Ratio is over all undisturbed time, a fraction; nil without a denominator.
@@ -84,8 +93,14 @@ type RatioResult struct {
 	UpperBound *float64 `json:"upper_bound"`
 }
 
-// Ratio returns the part of a ratio.
+// Ratio returns the part of a ratio; nil for one by cost where all checks have cost 1.
 func (g *Result) Ratio(r evidence.Ratio) *RatioResult {
+	if r.ByCost() {
+		if g.ByCost == nil {
+			return nil
+		}
+		return [...]*RatioResult{&g.ByCost.NewlyDenied, &g.ByCost.NewlyAllowed, &g.ByCost.ExtraLoad}[r-evidence.AllowsCost]
+	}
 	return [...]*RatioResult{
 		evidence.OfComparisons: &g.Divergence,
 		evidence.OfAllows:      &g.NewlyDenied,
@@ -109,7 +124,7 @@ func (g *Result) Met() (n int) {
 func (g *Result) Worst() (worst evidence.Ratio, ok bool) {
 	height := 0.0
 	for _, r := range byHarm {
-		if part := g.Ratio(r); part.Threshold > 0 && part.Ratio != nil && (!ok || *part.Ratio/part.Threshold > height) {
+		if part := g.Ratio(r); part != nil && part.Threshold > 0 && part.Ratio != nil && (!ok || *part.Ratio/part.Threshold > height) {
 			worst, ok, height = r, true, *part.Ratio/part.Threshold
 		}
 	}
@@ -132,7 +147,7 @@ func (g *Result) Add(c Condition) {
 func (g *Result) Brief() string {
 	text := fmt.Sprintf("%s, %d of %d conditions met", g.Verdict, g.Met(), len(g.Conditions))
 	for _, r := range evidence.AllRatios {
-		if part := g.Ratio(r); part.Threshold > 0 {
+		if part := g.Ratio(r); part != nil && part.Threshold > 0 {
 			text += fmt.Sprintf("; %s %s of %s, score %s",
 				r, optional(part.Ratio), humanize.Percent(part.Threshold), ScoreText(part.Score))
 		}

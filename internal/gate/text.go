@@ -20,14 +20,21 @@ func (g *Result) WriteText(w io.Writer) error {
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "  \tratio\t95 % range\tthreshold\tscore\tregression\t")
-	for _, r := range evidence.AllRatios {
-		part := g.Ratio(r)
+	row := func(name string, part *RatioResult) {
 		if part.Threshold == 0 {
-			fmt.Fprintf(table, "  %s\t%s\t\tnot judged\t\t\t\n", r, optional(part.Ratio))
-			continue
+			fmt.Fprintf(table, "  %s\t%s\t\tnot judged\t\t\t\n", name, optional(part.Ratio))
+			return
 		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), part.Range(),
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t\n", name, optional(part.Ratio), part.Range(),
 			humanize.Percent(part.Threshold), ScoreText(part.Score), ScoreText(part.Regression))
+	}
+	for _, r := range evidence.AllRatios[:evidence.AllowsCost] {
+		row(r.String(), g.Ratio(r))
+		for by := evidence.AllowsCost; g.ByCost != nil && int(by) < len(evidence.AllRatios); by++ {
+			if by.OfRequests() == r {
+				row("by cost", g.Ratio(by))
+			}
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -35,9 +36,7 @@ type PolicyReport struct {
 	CausesNewlyDenied  []status.Cause `json:"causes_newly_denied"`
 	CausesNewlyAllowed []status.Cause `json:"causes_newly_allowed"`
 	// Denied is what each side denies, before and after.
-	Denied Denials `json:"denied"`
-	// ByCost counts by cost; nil where every request costs 1.
-	ByCost *ByCost     `json:"by_cost,omitempty"`
+	Denied Denials     `json:"denied"`
 	Gate   gate.Result `json:"gate"`
 	// PassedAt is when the first step would have been allowed, PromotedAt when the candidate would have been promoted, had each step
 	// been taken as soon as its conditions were met; nil if never.
@@ -131,7 +130,6 @@ func (r *run) report() *Report {
 	p.TopNewlyDenied, p.TopNewlyAllowed = shown(r.harmed((*keyTally).losses)), shown(r.harmed((*keyTally).gains))
 	p.CausesNewlyDenied, p.CausesNewlyAllowed = status.CausesOf(r.causes.denied[:]), status.CausesOf(r.causes.allowed[:])
 	p.Denied = r.deniedBy()
-	p.ByCost = r.units.result()
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
 	p.Clients = r.clients()
@@ -148,6 +146,7 @@ func (r *run) report() *Report {
 // summary counts exactly: a replay has seen every key, where the ledger's counts of keys are estimates.
 func (r *run) summary() status.Summary {
 	s := status.Summarize(r.total)
+	s.AddCost(r.total, (&evidence.History{Minutes: r.minutes}).Extra())
 	s.Keys = int64(len(r.events.keys))
 	if r.first {
 		s.Ratios.ExtraLoad = nil

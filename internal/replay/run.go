@@ -99,7 +99,6 @@ type run struct {
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
 	first     bool                                    // there is no authoritative
 	unsettled settlements
-	units     ByCost
 }
 
 type keyTally struct {
@@ -236,7 +235,6 @@ func (r *run) count(e event, c *algorithms.Check, o *[2]algorithms.Observation) 
 func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation) {
 	outcome := evidence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
-	r.units.count(outcome, r.finalCost(&e))
 	r.noteNever(e.cost, o)
 
 	if e.observed != Unobserved && !r.cfg.Logged {
@@ -245,6 +243,7 @@ func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation
 
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
+	m.AddExtra(outcome, r.finalCost(&e)-1)
 	r.countProtected(m.Unix/evidence.MinutesPerHour, r.events.keys[e.key], outcome)
 	if r.causes != nil && (outcome == evidence.NewlyDenied || outcome == evidence.NewlyAllowed) {
 		r.causes.note(e.key, r.first, c, o, outcome)

@@ -52,7 +52,6 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	if text := p.NotCompared(); text != "" {
 		fmt.Fprintf(b, "  %s\n", text)
 	}
-	p.ByCost.writeText(b)
 	p.writeHurt(b)
 	b.WriteByte('\n')
 

@@ -73,10 +73,10 @@ type Spec struct {
 	CandidateRule     string `json:"candidate_rule,omitempty"`
 }
 
-// Ratios returns the ratios that the policy has. A first limit has one, the share of all requests that it newly denies.
+// Ratios returns the ratios that the policy may have. A first limit has those of all requests that it newly denies.
 func (s *Spec) Ratios() []evidence.Ratio {
 	if s.FirstLimit {
-		return []evidence.Ratio{evidence.OfAllows}
+		return []evidence.Ratio{evidence.OfAllows, evidence.AllowsCost}
 	}
 	return evidence.AllRatios[:]
 }

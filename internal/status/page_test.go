@@ -129,11 +129,13 @@ func goldenAssessment() stages.Assessment {
 		}
 		a.LostUntil = now.Add(time.Hour)
 		lower, upper := 0.0045, 0.0321
+		a.Gate.ByCost = &gate.CostResults{}
 		for r, score := range map[evidence.Ratio]float64{
 			evidence.OfComparisons: 18.5, evidence.OfAllows: 17.25, evidence.OfDenials: 20, evidence.ExtraLoad: 21.5,
+			evidence.AllowsCost: 23.5, evidence.DenialsCost: 26, evidence.ExtraLoadCost: 27.5,
 		} {
 			*a.Gate.Ratio(r) = gate.RatioResult{
-				Ratio: &ratio, Threshold: 0.04 - 0.01*float64(r), Score: score, Regression: 7.25, LowerBound: &lower, UpperBound: &upper,
+				Ratio: &ratio, Threshold: 0.04 - 0.01*float64(r.OfRequests()), Score: score, Regression: 7.25, LowerBound: &lower, UpperBound: &upper,
 			}
 		}
 		a.Gate.Step, a.Gate.Regression = "canary 10 %", gate.Alarm{Level: gate.Hold, Reason: "risen", Health: true, Harm: 1}
@@ -153,6 +155,7 @@ func goldenAssessment() stages.Assessment {
 				evidence.CandidateError: 9, evidence.Inconclusive: 21,
 				evidence.ExpectedDenied: 56, evidence.ExpectedAllowed: 34,
 			},
+			Extra: &evidence.Tally{evidence.AgreeAllow: 400000, evidence.NewlyDenied: 300000, evidence.AgreeDeny: -678, evidence.NewlyAllowed: 70000},
 		}}
 		a.Evidence.History.Distinct[evidence.KeysSeen] = 777
 		a.Evidence.History.Distinct[evidence.KeysNewlyDenied] = 66

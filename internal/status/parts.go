@@ -38,7 +38,9 @@ func Template(text string) *template.Template {
 // RatioRows are the rows of the part ratios.
 func RatioRows(g *gate.Result) (rows []ratioView) {
 	for _, r := range evidence.AllRatios {
-		rows = append(rows, ratioViewOf(r, g))
+		if g.Ratio(r) != nil {
+			rows = append(rows, ratioViewOf(r, g))
+		}
 	}
 	return rows
 }

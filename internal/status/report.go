@@ -208,6 +208,7 @@ func policyOf(a *stages.Assessment) Policy {
 		Canary:    a.Spec.Config.Canary,
 	}
 
+	p.AddCost(history.Total(), history.Extra())
 	if u := s.Undone(); u != nil {
 		p.Undone = &Undone{u.Stage, u.Percent, u.Fingerprint, u.Left, u.By}
 	}

@@ -28,6 +28,27 @@ type Summary struct {
 	KeysNewlyAllowed int64               `json:"keys_newly_allowed"`
 	TopNewlyDenied   []evidence.KeyCount `json:"top_newly_denied"`
 	TopNewlyAllowed  []evidence.KeyCount `json:"top_newly_allowed"`
+	// ByCost counts by cost; nil where every request costs 1.
+	ByCost *ByCost `json:"by_cost,omitempty"`
+}
+
+// ByCost counts what was compared by its cost, the final one where that is known: a few requests may be most of what a limiter gives.
+type ByCost struct {
+	Allowed      int64 `json:"allowed"` // by the authoritative
+	NewlyDenied  int64 `json:"newly_denied"`
+	Denied       int64 `json:"denied"` // by the authoritative
+	NewlyAllowed int64 `json:"newly_allowed"`
+}
+
+// AddCost adds to a summary of a tally what its checks cost beyond 1 each; nil is nothing.
+func (s *Summary) AddCost(t evidence.Tally, extra *evidence.Tally) {
+	if extra == nil {
+		return
+	}
+	t.Add(*extra)
+	s.ByCost = &ByCost{}
+	s.ByCost.NewlyDenied, s.ByCost.Allowed = evidence.AllowsCost.Of(t)
+	s.ByCost.NewlyAllowed, s.ByCost.Denied = evidence.DenialsCost.Of(t)
 }
 
 // TopKeys is how many keys a Summary names for each harm.
@@ -85,6 +106,18 @@ func WriteSummary(w io.Writer, s *Summary) error {
 	}
 	different := s.NewlyDenied + s.NewlyAllowed + s.CandidateError
 	row("divergence", different, share(s.Ratios.Divergence, "of all comparisons", -1))
+	if c := s.ByCost; c != nil {
+		part := func(name string, cost, of int64, note string) {
+			var ratio *float64
+			if of > 0 {
+				v := float64(cost) / float64(of)
+				ratio = &v
+			}
+			row(name, cost, share(ratio, note, -1))
+		}
+		part("newly denied, by cost", c.NewlyDenied, c.Allowed, "of the cost that the authoritative allows")
+		part("newly allowed, by cost", c.NewlyAllowed, c.Denied, "of the cost that the authoritative denies")
+	}
 
 	table.Flush() // a strings.Builder never fails
 	_, err := io.WriteString(w, humanize.Wrap(rows.String(), columns))

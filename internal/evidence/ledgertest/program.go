@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -43,6 +44,9 @@ const (
 	late         // it is done later, and has no answer
 )
 
+// costs is what each check costs, 1 of which is given back.
+const costs = 5
+
 // world is a fleet with its ledger.
 type world struct {
 	t         *rapid.T
@@ -79,7 +83,9 @@ func (w *world) step() {
 		for range rapid.IntRange(1, 3).Draw(w.t, "comparisons") {
 			at := w.now.Add(-time.Duration(rapid.IntRange(0, 100*60).Draw(w.t, "seconds ago")) * time.Second)
 			o := rapid.SampledFrom(answers).Draw(w.t, "answers")
-			p.recorder.Observe("k", rapid.Uint64().Draw(w.t, "hash"), at, &o, &evidence.Setting{Cost: 1, Enforced: 1})
+			hash := rapid.Uint64().Draw(w.t, "hash")
+			outcome := p.recorder.Observe("k", hash, at, &o, &evidence.Setting{Cost: costs, Enforced: 1})
+			p.recorder.Settled(hash, at, outcome, -1)
 			p.observed++
 		}
 	case "write":
@@ -168,6 +174,13 @@ func (w *world) compare(r *evidence.Reader) {
 	if got := total.Evaluations(); got != want {
 		w.t.Fatalf("a history has %d comparisons, want the %d that have arrived", got, want)
 	}
+	var cost int64
+	if extra := h.Extra(); extra != nil {
+		cost = extra.Evaluations()
+	}
+	if cost != (costs-2)*want {
+		w.t.Fatalf("a history has a cost of %d beyond 1 each, want %d", cost, (costs-2)*want)
+	}
 	if causes.Denied[evidence.OtherCause] != total[evidence.NewlyDenied] || causes.Allowed[evidence.OtherCause] != total[evidence.NewlyAllowed] {
 		w.t.Fatalf("a history has causes %+v of %v", causes, total)
 	}
@@ -205,7 +218,7 @@ func (w *world) finish() {
 	want := evidence.HourOf(hour, slots)
 	stored, err := w.ledger.Hours(context.Background(), w.id, hour, hour)
 	w.must(err)
-	if len(slots) > 0 && (len(stored) != 1 || fmt.Sprint(stored[0]) != fmt.Sprint(want)) {
+	if len(slots) > 0 && (len(stored) != 1 || !reflect.DeepEqual(stored[0], want)) {
 		w.t.Fatalf("stored %+v, want %+v", stored, want)
 	}
 }

@@ -165,7 +165,7 @@ func (s *scenario) writeRow(ctx context.Context) (*stages.Assessment, error) {
 	a := &list[0]
 	least := a.Gate.Divergence.Score
 	for _, r := range evidence.AllRatios {
-		if part := a.Gate.Ratio(r); part.Threshold > 0 {
+		if part := a.Gate.Ratio(r); part != nil && part.Threshold > 0 {
 			least = min(least, part.Score)
 		}
 	}
