@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 			e := quiet()
 			e.Use(middleware.Recover(), echolimit.New(s.Harness, configOf(s)))
 
-			e.GET("/items/:id", func(c *echo.Context) error { return c.String(200, s.Item(c.Param("id"))) })
+			e.GET("/items/:id", func(c *echo.Context) error { return c.String(200, s.Item(c.Request().Context(), c.Param("id"))) })
 			e.GET("/free", func(c *echo.Context) error { return c.String(200, "free") })
 			e.GET("/stream", func(c *echo.Context) error { s.ServeStream(c.Response(), c.Request()); return nil })
 			e.GET("/hang", func(c *echo.Context) error { s.Hang(c.Request().Context()); return nil })
@@ -44,6 +44,7 @@ func configOf(s *adaptertest.Service) echolimit.Config {
 		Fields:      s.Settings.Fields,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
+		InContext:   s.InContext,
 		Debug:       func(*echo.Context) bool { return s.Debugged },
 	}
 	if s.Identified {

@@ -28,6 +28,8 @@ type Config struct {
 	Fields      httplimit.Fields
 	RetryJitter float64
 	MaxWaiting  int64
+	// InContext lets handlers ask shadow.FromContext(c.Request().Context()) for the decision.
+	InContext bool
 }
 
 // errBeforeRouter fails requests of a middleware that would limit none of them.
@@ -86,6 +88,9 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) (failed error
 	if err := m.Wait(r.Context(), d.Delay); err != nil {
 		httplimit.Unavailable(c.Response(), d, err)
 		return nil
+	}
+	if m.cfg.InContext {
+		c.SetRequest(r.WithContext(shadow.NewContext(r.Context(), &d)))
 	}
 	if m.Adapts() {
 		return m.measure(c, next)

@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 				return c.Next()
 			})
 
-			app.Get("/items/:id", limit(func(c fiber.Ctx) error { return c.SendString(s.Item(strings.Clone(c.Params("id")))) }))
+			app.Get("/items/:id", limit(func(c fiber.Ctx) error { return c.SendString(s.Item(c.Context(), strings.Clone(c.Params("id")))) }))
 			app.Get("/free", limit(func(c fiber.Ctx) error { return c.SendString("free") }))
 			app.Get("/stream", limit(func(c fiber.Ctx) error { return stream(c, s) }))
 			app.Get("/hang", limit(func(c fiber.Ctx) error { s.Hang(c.Context()); return nil }))
@@ -56,8 +56,9 @@ func serve(t *testing.T, app *fiber.App) adaptertest.HTTP {
 }
 
 func stream(c fiber.Ctx, s *adaptertest.Service) error {
+	ctx := c.Context()
 	return c.SendStreamWriter(func(w *bufio.Writer) {
-		s.Stream(func(text string) {
+		s.Stream(ctx, func(text string) {
 			w.WriteString(text)
 			w.Flush()
 		})
@@ -71,6 +72,7 @@ func configOf(s *adaptertest.Service) fiberlimit.Config {
 		Fields:      s.Settings.Fields,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
+		InContext:   s.InContext,
 		Debug:       func(fiber.Ctx) bool { return s.Debugged },
 	}
 	if s.Identified {

@@ -34,6 +34,8 @@ type Config struct {
 	Fields      httplimit.Fields
 	RetryJitter float64
 	MaxWaiting  int64
+	// InContext lets handlers ask shadow.FromContext(c.Context()) for the decision.
+	InContext bool
 	// Logger gets the reason if a request cannot be limited because its route is unknown. nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -89,6 +91,9 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) (failed error) {
 	}
 	if err := l.Wait(ctx, d.Delay); err != nil {
 		return unavailable(c, d, err)
+	}
+	if l.cfg.InContext {
+		c.SetContext(shadow.NewContext(ctx, &d))
 	}
 	if l.Adapts() {
 		return l.measure(c, next)

@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			engine.GET("/items/:id", func(c *gin.Context) { c.String(200, "%s", s.Item(c.Param("id"))) })
+			engine.GET("/items/:id", func(c *gin.Context) { c.String(200, "%s", s.Item(c.Request.Context(), c.Param("id"))) })
 			engine.GET("/free", func(c *gin.Context) { c.String(200, "free") })
 			engine.GET("/stream", func(c *gin.Context) { s.ServeStream(c.Writer, c.Request) })
 			engine.GET("/hang", func(c *gin.Context) { s.Hang(c.Request.Context()) })
@@ -41,6 +41,7 @@ func configOf(s *adaptertest.Service) ginlimit.Config {
 		Fields:      s.Settings.Fields,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
+		InContext:   s.InContext,
 		Debug:       func(*gin.Context) bool { return s.Debugged },
 	}
 	if s.Identified {

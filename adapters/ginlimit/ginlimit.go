@@ -28,6 +28,8 @@ type Config struct {
 	Fields      httplimit.Fields
 	RetryJitter float64
 	MaxWaiting  int64
+	// InContext lets handlers ask shadow.FromContext(c.Request.Context()) for the decision.
+	InContext bool
 }
 
 // Use limits all routes of an engine. It returns an error if the engine has routes already, because gin would leave them
@@ -83,6 +85,9 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 		httplimit.Unavailable(c.Writer, d, err)
 		ended = true
 		return
+	}
+	if cfg.InContext {
+		c.Request = c.Request.WithContext(shadow.NewContext(c.Request.Context(), &d))
 	}
 	switch {
 	case limits.Adapts():

@@ -39,6 +39,7 @@ func configOf(s *adaptertest.Service) grpclimit.Config {
 		Fields:      s.Settings.Fields,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
+		InContext:   s.InContext,
 		Debug:       func(context.Context) bool { return s.Debugged },
 	}
 	if s.Identified {
@@ -92,14 +93,14 @@ func descOf(s *adaptertest.Service) *grpc.ServiceDesc {
 		if err := stream.RecvMsg(&query); err != nil {
 			return err
 		}
-		s.Stream(func(text string) { stream.SendMsg(wrapperspb.String(text)) })
+		s.Stream(stream.Context(), func(text string) { stream.SendMsg(wrapperspb.String(text)) })
 		return nil
 	}
 
 	return &grpc.ServiceDesc{
 		ServiceName: name,
 		Methods: []grpc.MethodDesc{
-			unary("item", func(context.Context) string { return s.Item("1") }),
+			unary("item", func(ctx context.Context) string { return s.Item(ctx, "1") }),
 			unary("free", func(context.Context) string { return "free" }),
 			unary("hang", func(ctx context.Context) string { s.Hang(ctx); return "" }),
 			unary("panic", func(context.Context) string { s.Panic(); return "" }),

@@ -146,7 +146,11 @@ func (i *Interceptors) whenFull(d shadow.Decision, err error) metadata.MD {
 type tellingStream struct {
 	grpc.ServerStream
 	fields metadata.MD // nil once they are told
+	ctx    context.Context
 }
+
+// Context implements grpc.ServerStream.
+func (s *tellingStream) Context() context.Context { return s.ctx }
 
 // SendHeader implements grpc.ServerStream.
 func (s *tellingStream) SendHeader(md metadata.MD) error {

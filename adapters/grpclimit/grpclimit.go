@@ -37,6 +37,8 @@ type Config struct {
 	Fields      httplimit.Fields
 	RetryJitter float64
 	MaxWaiting  int64
+	// InContext lets handlers ask shadow.FromContext for the decision.
+	InContext bool
 }
 
 // Interceptors are the two interceptors of a server. They share their limits.
@@ -90,7 +92,11 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 		return nil, answer(err, d)
 	}
 
-	reply, err := i.serve(ctx, message, handler)
+	inner := ctx
+	if i.cfg.InContext {
+		inner = shadow.NewContext(ctx, &d)
+	}
+	reply, err := i.serve(inner, message, handler)
 	if err != nil {
 		i.tell(ctx, asTrailer, &d)
 		return reply, err
@@ -124,7 +130,7 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 	// A stream lasts, so its fields are made for it alone. Interceptors in front may have wrapped the stream.
 	f := newFields()
 	i.fill(ctx, f, &d)
-	telling := &tellingStream{stream, f.metadata()}
+	telling := &tellingStream{stream, f.metadata(), ctx}
 	defer telling.end()
 	if !d.Allowed {
 		return i.cfg.OnDenied(ctx, d)
@@ -134,6 +140,9 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 			stream.SetTrailer(md)
 		}
 		return answer(err, d)
+	}
+	if i.cfg.InContext {
+		telling.ctx = shadow.NewContext(ctx, &d)
 	}
 	if i.Adapts() {
 		return i.measureStream(service, telling, handler)

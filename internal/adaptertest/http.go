@@ -94,7 +94,9 @@ func (c HTTP) raw(t *testing.T, request string) string {
 // Mux returns the service's routes for net/http.
 func Mux(s *Service) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, s.Item(r.PathValue("id"))) })
+	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, s.Item(r.Context(), r.PathValue("id")))
+	})
 	mux.HandleFunc("GET /free", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "free") })
 	mux.HandleFunc("GET /stream", s.ServeStream)
 	mux.HandleFunc("GET /hang", func(_ http.ResponseWriter, r *http.Request) { s.Hang(r.Context()) })
@@ -109,8 +111,8 @@ func (s *Service) ServeFailure(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ServeStream is Stream for frameworks whose writers are those of net/http.
-func (s *Service) ServeStream(w http.ResponseWriter, _ *http.Request) {
-	s.Stream(func(text string) {
+func (s *Service) ServeStream(w http.ResponseWriter, r *http.Request) {
+	s.Stream(r.Context(), func(text string) {
 		io.WriteString(w, text)
 		http.NewResponseController(w).Flush()
 	})

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type Service struct {
 	Identified bool
 	// Debugged asks for the debug field in all responses.
 	Debugged bool
+	// InContext asks for decisions in the handlers' contexts.
+	InContext bool
 
 	served  atomic.Int64 // requests that have reached a handler
 	reached chan struct{}
@@ -54,14 +57,23 @@ func Identify(header func(string) string, p *policies.Request) {
 }
 
 // Item is the handler of /items/ID.
-func (s *Service) Item(id string) string {
+func (s *Service) Item(ctx context.Context, id string) string {
 	s.served.Add(1)
-	return Served + id
+	return Served + id + decided(ctx)
+}
+
+// decided is what a handler is told of the decision, "" if nothing.
+func decided(ctx context.Context) string {
+	d, ok := shadow.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(" by %s, %s allows %t", d.Policy, d.Enforced.Other(), d.Unenforced().Decision.Allowed)
 }
 
 // Stream is the handler of /stream. send writes a text and flushes it.
-func (s *Service) Stream(send func(string)) {
-	send("first")
+func (s *Service) Stream(ctx context.Context, send func(string)) {
+	send("first" + decided(ctx))
 	<-s.release
 	send("second")
 }

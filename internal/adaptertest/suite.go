@@ -19,6 +19,7 @@ var tests = []struct {
 	{"Routes", testRoutes},
 	{"Styles", testStyles},
 	{"Debug", testDebug},
+	{"InContext", testInContext},
 	{"RetryJitter", testRetryJitter},
 	{"ClientIP", testClientIP},
 	{"Identify", testIdentify},
@@ -131,6 +132,36 @@ func testDebug(t *testing.T, f Framework) {
 		}
 		if got := a.Header.Get(httplimit.DebugField); got != want {
 			t.Errorf("debugged %t: %q, want %q", debugged, got, want)
+		}
+	}
+}
+
+// A handler learns the other side's answer if the service asks for that, and otherwise nothing.
+func testInContext(t *testing.T, f Framework) {
+	for _, asked := range []bool{false, true} {
+		s := newService(t, f, file)
+		s.InContext = asked
+		close(s.release)
+		c := f.Start(t, s)
+		for i, want := range []string{" by per-tenant, candidate allows true", " by per-tenant, candidate allows false"} {
+			if !asked {
+				want = ""
+			}
+			if a := send(t, c, "item", tenant("a")); a.Body != Served+"1"+want {
+				t.Errorf("asked %t: request %d: %q, want %q", asked, i, a.Body, want)
+			}
+		}
+
+		next, err := c.Open(t.Context(), Query{"stream", tenant("b")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := next()
+		if told := strings.HasPrefix(got, "first by per-tenant, candidate allows true"); err != nil || told != asked {
+			t.Errorf("asked %t: a stream: %q, %v", asked, got, err)
+		}
+		for err == nil {
+			_, err = next()
 		}
 	}
 }

@@ -21,10 +21,11 @@ import (
 func TestConformanceBehindAProxy(t *testing.T) {
 	front := func(s *adaptertest.Service, url string) http.Handler { return proxied{url, s, adaptertest.Mux(s)} }
 	adaptertest.Run(t, framework(front, map[string]string{
-		"Identify": "a proxy has no claims",
-		"Served":   "the handler is the proxy's, and runs elsewhere",
-		"Settled":  "a proxy says nothing of answers",
-		"Debug":    "nothing tells an operator's request from another",
+		"Identify":  "a proxy has no claims",
+		"InContext": "the handler is the proxy's, and runs elsewhere",
+		"Served":    "the handler is the proxy's, and runs elsewhere",
+		"Settled":   "a proxy says nothing of answers",
+		"Debug":     "nothing tells an operator's request from another",
 	}))
 }
 
@@ -37,6 +38,8 @@ func TestConformanceOfAService(t *testing.T) {
 
 		"Served":  "the handler is the service's, and runs elsewhere",
 		"Settled": "the service settles by POST /v1/settle",
+
+		"InContext": "the handler is the service's, and runs elsewhere",
 	}))
 }
 

@@ -27,6 +27,7 @@ func configOf(s *adaptertest.Service) httplimit.Config {
 		Fields:      s.Settings.Fields,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
+		InContext:   s.InContext,
 		Debug:       func(*http.Request) bool { return s.Debugged },
 	}
 	if s.Identified {

@@ -42,6 +42,10 @@ type Config struct {
 	// disconnects before its body is read, so that its request keeps its place: one key's burst should be a small part
 	// of this number.
 	MaxWaiting int64
+	// InContext lets handlers ask shadow.FromContext for the decision, which has the other side's answer and can be settled.
+	// It costs them a copy of the request, as http.Request.WithContext makes it: what a mux behind the middleware sets, such
+	// as the Pattern, is not seen in front of it.
+	InContext bool
 }
 
 // New returns middleware that limits by a *shadow.Harness or a *shadow.Pair. It may wrap several handlers, and passes the
@@ -114,6 +118,9 @@ func (m *middleware) handle(w http.ResponseWriter, r *http.Request, d *shadow.De
 	if err := m.Wait(r.Context(), d.Delay); err != nil {
 		Unavailable(w, *d, err)
 		return
+	}
+	if m.cfg.InContext {
+		r = r.WithContext(shadow.NewContext(r.Context(), d))
 	}
 	if m.Adapts() {
 		m.serve(w, r)

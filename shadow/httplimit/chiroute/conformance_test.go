@@ -34,6 +34,7 @@ func configOf(s *adaptertest.Service, router chi.Routes) httplimit.Config {
 		Fields:      s.Settings.Fields,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
+		InContext:   s.InContext,
 		Debug:       func(*http.Request) bool { return s.Debugged },
 	}
 	if s.Identified {
@@ -44,7 +45,9 @@ func configOf(s *adaptertest.Service, router chi.Routes) httplimit.Config {
 
 // route registers the service's routes.
 func route(s *adaptertest.Service, router chi.Router) {
-	router.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(s.Item(chi.URLParam(r, "id")))) })
+	router.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) {
+		w.Write([]byte(s.Item(r.Context(), chi.URLParam(r, "id"))))
+	})
 	router.Get("/free", func(http.ResponseWriter, *http.Request) {})
 	router.Get("/stream", s.ServeStream)
 	router.Get("/hang", func(_ http.ResponseWriter, r *http.Request) { s.Hang(r.Context()) })
