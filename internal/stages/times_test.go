@@ -27,22 +27,22 @@ func TestTimesDocument(t *testing.T) {
 	}
 	_, after, _ = strings.Cut(after, "\n\n")
 
-	table := "| time | what takes so long | `internal/stages` |\n|---|---|---|\n"
+	table := "| time | what takes so long |\n|---|---|\n"
 	for _, row := range []struct {
-		of         time.Duration
-		what, name string
+		of   time.Duration
+		what string
 	}{
-		{stages.LeaveCanaryAfter, "an instance that does not hear from the store leaves a canary", "LeaveCanaryAfter"},
-		{stages.TakeOverAfter, "another file takes over: so long it was served with a larger `generation`, or the stored one was served nowhere", "TakeOverAfter"},
-		{stages.HeartbeatEvery, "from one heartbeat to the next, without news", "HeartbeatEvery"},
-		{stages.LiveFor, "an instance is live after its last heartbeat, and counted as a part of the fleet", "LiveFor"},
-		{stages.SilentFor, "one that is not live is shown as silent", "SilentFor"},
-		{stages.LeaseFor, "the lease of a leader that has died", "LeaseFor"},
-		{stages.EvaluateEvery, "from one evaluation of all policies to the next", "EvaluateEvery"},
-		{stages.LeadEvery, "from one look at instances and triggers to the next", "LeadEvery"},
-		{stages.EvidenceWithin, "the age at which evidence is too old for a move", "EvidenceWithin"},
+		{stages.LeaveCanaryAfter, "an instance that does not hear from the store leaves a canary"},
+		{stages.TakeOverAfter, "another file takes over: so long it was served with a larger `generation`, or the stored one was served nowhere"},
+		{stages.HeartbeatEvery, "from one heartbeat to the next, without news"},
+		{stages.LiveFor, "an instance is live after its last heartbeat, and counted as a part of the fleet"},
+		{stages.SilentFor, "one that is not live is shown as silent"},
+		{stages.LeaseFor, "the lease of a leader that has died"},
+		{stages.EvaluateEvery, "from one evaluation of all policies to the next"},
+		{stages.LeadEvery, "from one look at instances and triggers to the next"},
+		{stages.EvidenceWithin, "the age at which evidence is too old for a move"},
 	} {
-		table += fmt.Sprintf("| %s | %s | `%s` |\n", humanize.Span(row.of), row.what, row.name)
+		table += fmt.Sprintf("| %s | %s |\n", humanize.Span(row.of), row.what)
 	}
 
 	if got := before + mark + table + "\n" + after; *update {
