@@ -157,19 +157,14 @@ func worlds() (list []world) {
 	return list
 }
 
+// table has the courses of one signal; those of the other are nearly the same.
 func table(courses []course) string {
 	var b strings.Builder
-	b.WriteString("| situation | signal | least level | changes in the first / last hour | whole again at minute | failed | denied |\n")
-	b.WriteString("|---|---|---|---|---|---|---|\n")
+	b.WriteString("| situation | least level | changes in the last hour | failed | denied |\n|---|---|---|---|---|\n")
 	for i, w := range worlds() {
-		c, whole := courses[i], "never"
-		if c.least == Full {
-			whole = "always was"
-		} else if !math.IsNaN(c.whole) {
-			whole = fmt.Sprintf("%.0f", c.whole)
+		if c := courses[i]; w.signal == LatencyP99 {
+			fmt.Fprintf(&b, "| %s | %d/64 | %d | %.1f%% | %.1f%% |\n", w.name, c.least, c.last, c.failed*100, c.denied*100)
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %d/64 | %d / %d | %s | %.1f %% | %.1f %% |\n",
-			w.name, w.signal, c.least, c.first, c.last, whole, c.failed*100, c.denied*100)
 	}
 	return b.String()
 }
