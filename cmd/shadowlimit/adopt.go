@@ -10,15 +10,16 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-const adoptDescription = `Stores what the instances of another policy file compare, at once. Instances whose
-fingerprint is not the stored one enforce the authoritative. Most of the time nothing is to
-be done: a larger generation takes over once it was served for a while, and any other
-fingerprint when the stored one was served nowhere for as long. Adopting is for the case in
-which instances of the stored one go on, and are the ones that are old.
+const adoptDescription = `Stores what the instances of another policy file compare, at once. Instances
+whose fingerprint is not the stored one enforce the authoritative. Most of
+the time nothing is to be done: a larger generation takes over once it was
+served for a while, and any other fingerprint when the stored one was served
+nowhere for as long. Adopting is for the case in which instances of the
+stored one go on, and are the ones that are old.
 
-What is adopted goes on in the stage that it had, or begins in shadow. It gets the largest
-generation that is alive, so that no other file takes it back. See what status says of the
-instances first.
+What is adopted goes on in the stage that it had, or begins in shadow. It
+gets the largest generation that is alive, so that no other file takes it
+back. See what status says of the instances first.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit adopt per-client \

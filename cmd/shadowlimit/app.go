@@ -135,17 +135,20 @@ func asksJSON(args []string) bool {
 	return asked
 }
 
-const appDescription = `Begin with "shadowlimit demo", which needs nothing, and then replay a log of your own:
-shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 access.log
+const appDescription = `Begin with "shadowlimit demo", which needs nothing, and then replay a log of
+your own:
+  shadowlimit replay --from fixed_window:100/1m \
+      --to token_bucket:100/1m:burst=20 access.log
 
-The commands of groups 3 and 4 below need --name, the field name of the policy file, and --redis,
-the URL of the service's Redis. SHADOWLIMIT_NAME and SHADOWLIMIT_REDIS set the same.
-Each command has --help with examples. The README and docs/ beside it explain the rest.
+The commands of groups 3 and 4 below need --name, the field name of the
+policy file, and --redis, the URL of the service's Redis. SHADOWLIMIT_NAME
+and SHADOWLIMIT_REDIS set the same. Each command has --help with examples.
+The README and docs/ beside it explain the rest.
 
-Exit status: 0 done, 1 a failure, 2 a wrong invocation, 3 the gate or another condition is
-not met, 4 the state has changed meanwhile, 5 not applied or not stored in time, 130
-interrupted. Errors are text on standard error; with -o json its last line is the error as
-JSON, {"error": "...", "hint": "..."}.`
+Exit status: 0 done, 1 a failure, 2 a wrong invocation, 3 the gate or another
+condition is not met, 4 the state has changed meanwhile, 5 not applied or not
+stored in time, 130 interrupted. Errors are text on standard error; with -o
+json its last line is the error as JSON, {"error": "...", "hint": "..."}.`
 
 func newApp(std streams) *cli.App {
 	app := &cli.App{
@@ -175,7 +178,9 @@ func newApp(std streams) *cli.App {
 }
 
 // helpWithoutCategory is the help of a command without its heading in the list of all.
-var helpWithoutCategory = strings.Replace(cli.CommandHelpTemplate, "{{if .Category}}\n\nCATEGORY:\n   {{.Category}}{{end}}", "", 1)
+func helpWithoutCategory() string {
+	return strings.Replace(cli.CommandHelpTemplate, "{{if .Category}}\n\nCATEGORY:\n   {{.Category}}{{end}}", "", 1)
+}
 
 // versionText names this build, for a report of a fault.
 func versionText() string {
@@ -193,14 +198,14 @@ func versionText() string {
 	return text + ", " + info.GoVersion
 }
 
-func init() { cli.FlagStringer = flaghelp.String }
+func init() { flaghelp.Use() }
 
 // unify makes all commands report wrong invocations alike, and their help say no more than it must.
 func unify(commands []*cli.Command) {
 	for _, command := range commands {
 		command.OnUsageError = onUsageError
 		command.HideHelpCommand = true
-		command.CustomHelpTemplate = helpWithoutCategory
+		command.CustomHelpTemplate = helpWithoutCategory()
 		unify(command.Subcommands)
 	}
 }

@@ -9,9 +9,12 @@ import (
 const completionDescription = `Prints a script that completes commands, flags and files in a shell.
 
 Examples:
-  shadowlimit completion bash  # ~/.bashrc: source <(shadowlimit completion bash)
-  shadowlimit completion zsh   # ~/.zshrc, after compinit: source <(shadowlimit completion zsh)
-  shadowlimit completion fish  # config.fish: shadowlimit completion fish | source`
+  shadowlimit completion bash
+      # in ~/.bashrc: source <(shadowlimit completion bash)
+  shadowlimit completion zsh
+      # in ~/.zshrc, after compinit: source <(shadowlimit completion zsh)
+  shadowlimit completion fish
+      # in config.fish: shadowlimit completion fish | source`
 
 // completionFlag is the library's: as the last word it asks for the words that may come next.
 const completionFlag = "--generate-bash-completion"

@@ -13,10 +13,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
-const controllerDescription = `Leads a service while no instance of it does: it evaluates every policy, moves those with
-mode: automatic, and prints verdicts and alarms of the others. Instances of the service
-do the same, so a controller is needed only where they do not run all the time. Several
-controllers may run at once: one leads. An interrupt ends the command.
+const controllerDescription = `Leads a service while no instance of it does: it evaluates every policy,
+moves those with mode: automatic, and prints verdicts and alarms of the
+others. Instances of the service do the same, so a controller is needed only
+where they do not run all the time. Several controllers may run at once: one
+leads. An interrupt ends the command.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit controller`
@@ -24,7 +25,7 @@ Example, with the variables that "shadowlimit demo --serve" prints:
 func controllerCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "controller",
-		Usage:       "evaluate policies and move the automatic ones, until interrupted",
+		Usage:       "evaluate policies and move the automatic ones",
 		Description: controllerDescription,
 		Flags:       fleetFlags(),
 		Action:      withFleet(controllable, func(c *cli.Context, f *fleet) error { return f.control(c, std) }),

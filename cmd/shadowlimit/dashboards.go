@@ -7,18 +7,18 @@ import (
 )
 
 const dashboardsDescription = `Writes the Grafana dashboards of this version into a folder that Grafana is
-provisioned from: migration overview, divergence drill-down, runtime and Redis.
+provisioned from: migration overview, divergence drill-down, runtime and
+Redis.
 
 Examples:
   shadowlimit dashboards export grafana/dashboards
-  shadowlimit dashboards export --as configmap k8s   (for the sidecar of Grafana's chart)`
+  shadowlimit dashboards export --as configmap k8s  # Grafana's chart`
 
 func dashboardsCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "dashboards",
 		Usage:       "write dashboards for Grafana",
 		ArgsUsage:   "export DIR",
-		UsageText:   "shadowlimit dashboards export [--force] DIR   (--force: overwrite files that have been changed)",
 		Description: dashboardsDescription,
 		Subcommands: []*cli.Command{exportCommand("dashboards", dashboards.Files, configMap, dashboardsDescription, std)},
 		Action:      needsSubcommand,

@@ -10,19 +10,20 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-const demoDescription = `Plays a whole migration, and needs nothing but this program. It starts a Redis and a
-real HTTP server behind the middleware, and sends that server four days of real
-requests, the bundled log and its first hours once more, in less than a minute: the
-Redis has the only clock, and the demo winds it forward. The candidate earns its
-promotion, goes wrong, and is rolled back.
+const demoDescription = `Plays a whole migration, and needs nothing but this program. It starts a
+Redis and a real HTTP server behind the middleware, and sends that server
+four days of real requests, the bundled log and its first hours once more, in
+less than a minute: the Redis has the only clock, and the demo winds it
+forward. The candidate earns its promotion, goes wrong, and is rolled back.
 
-With --redis it is one instance of a service on your Redis, with traffic, in real
-time: a real clock cannot be wound forward.
+With --redis it is one instance of a service on your Redis, with traffic, in
+real time: a real clock cannot be wound forward.
 
 Examples:
   shadowlimit demo
-  shadowlimit demo --serve      # then use status, promote, ... in another terminal
-  shadowlimit demo --serve --redis redis://localhost:6379 --listen 127.0.0.1:8080`
+  shadowlimit demo --serve   # then use status, ... in another terminal
+  shadowlimit demo --serve --redis redis://localhost:6379 \
+      --listen 127.0.0.1:8080`
 
 func demoCommand(std streams) *cli.Command {
 	return &cli.Command{

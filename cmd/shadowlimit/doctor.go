@@ -12,11 +12,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-const doctorDescription = `Checks the Redis that a service uses and says what to change: version, role, memory
-and eviction, clock, latency. With --name it also
+const doctorDescription = `Checks the Redis that a service uses and says what to change: version, role,
+memory and eviction, clock, latency. With --name it also
 
-  * tries every operation of the library with the rights of this user, on a scratch key
-    that it removes;
+  * tries every operation of the library with the rights of this user, on
+    a key of its own that it removes;
   * lists what instances report about the options of their Redis clients.
 
 Exit status 1 if there is a problem; warnings alone leave it at 0.

@@ -16,17 +16,18 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const explainDescription = `Shows what a policy file would charge one request: which policies match, by which
-key, at which cost, with which limits, from which step on the key has the candidate,
-and why the other policies do not match.
+const explainDescription = `Shows what a policy file would charge one request: which policies match, by
+which key, at which cost, with which limits, from which step on the key has
+the candidate, and why the other policies do not match.
 
 The request is a JSON object with any of: method, path, route, host, query,
 headers, ip, user, claims, size, time; and for a rate limit service of Envoy
-domain, descriptors, cost. One that stands in a file: --request "$(cat request.json)".
+domain, descriptors, cost. One that stands in a file: --request "$(cat
+request.json)".
 
 Example, from the folder of the repository:
   shadowlimit explain examples/policies/per-plan-tiers.yaml \
-      --request '{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
+      --request '{"route":"/v1/items","headers":{"x-tenant":"acme"}}'`
 
 func explainCommand(std streams) *cli.Command {
 	return &cli.Command{

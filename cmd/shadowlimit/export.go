@@ -18,13 +18,16 @@ import (
 func exportCommand(kind string, files fs.FS, object kubernetes, description string, std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "export",
-		Usage:       "write them into a folder, which is created if it is missing",
+		Usage:       "write them into a folder",
 		ArgsUsage:   "DIR",
 		Description: description,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "force", Usage: "overwrite files that have been changed"},
 			&cli.StringFlag{Name: "as", Usage: "`" + object.kind + "`: write objects of Kubernetes"},
-			&cli.StringFlag{Name: "runbook-url", Value: alerts.Runbook, Usage: "the `URL` of the runbook that they link to"},
+			&cli.StringFlag{
+				Name: "runbook-url", Value: alerts.Runbook, Usage: "the `URL` of the runbook that they link to",
+				DefaultText: "in the project's repository",
+			},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {

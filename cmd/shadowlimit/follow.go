@@ -27,42 +27,47 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-const followDescription = `Shadows the limiter of another program, such as nginx, without touching it: it reads the
-program's log as it grows, and judges the candidate of each policy at the instant of each
-line. --observed says by the response in the log what the other limiter did, and that is
-the authoritative. Counts, conditions and keys go to Redis as those of a service do, so
-status, top, history, dashboards and alerts work. It enforces nothing: promote refuses, and
-a pass is the word to write the candidate into the other program.
+const followDescription = `Shadows the limiter of another program, such as nginx, without touching it:
+it reads the program's log as it grows, and judges the candidate of each
+policy at the instant of each line. --observed says by the response in the
+log what the other limiter did, and that is the authoritative. Counts,
+conditions and keys go to Redis as those of a service do, so status, top,
+history, dashboards and alerts work. It enforces nothing: promote refuses,
+and a pass is the word to write the candidate into the other program.
 
-In the policy file write authoritative: { limiter: log } for the log's answers, or none
-where there is no limit yet, which needs no --observed. Whatever else stands there, the
-log's answers take its place.
+In the policy file write authoritative: { limiter: log } for the log's
+answers, or none where there is no limit yet, which needs no --observed.
+Whatever else stands there, the log's answers take its place.
 
 nginx logs what limit_req did, for example, by
 
-  log_format shadow escape=json '{"time":"$msec","remote_addr":"$remote_addr",'
+  log_format shadow escape=json
+      '{"time":"$msec","remote_addr":"$remote_addr",'
       '"request":"$request","status":$status,"limited":"$limit_req_status"}';
 
-and --observed 'response.limited == "REJECTED"' reads it. In limit_req's dry run it is
-"REJECTED_DRY_RUN".
+and --observed 'response.limited == "REJECTED"' reads it. In limit_req's dry
+run it is "REJECTED_DRY_RUN".
 
-A log may be rotated by renaming it or by copytruncate, and need not exist yet. A restart
-goes on where the last run has stopped, which --state keeps: no line is counted twice or
-left out, also after kill -9, if the rest of a rotated log is still beside it,
-uncompressed. Lines of more than 110 minutes ago only fill the candidate's memory. Without
---redis the evidence is this process's own: it begins with the log, is printed at the end,
-and is gone then.
+A log may be rotated by renaming it or by copytruncate, and need not exist
+yet. A restart goes on where the last run has stopped, which --state keeps:
+no line is counted twice or left out, also after kill -9, if the rest of a
+rotated log is still beside it, uncompressed. Lines of more than 110 minutes
+ago only fill the candidate's memory. Without --redis the evidence is this
+process's own: it begins with the log, is printed at the end, and is gone
+then.
 
 Examples, from the folder of the repository:
-  shadowlimit follow --config examples/policies/nginx-log.yaml --redis redis://localhost:6379 \
-      --observed 'response.limited == "REJECTED"' --state edge.state /var/log/nginx/shadow.log
-  zcat internal/sample/*.log.gz | shadowlimit follow --config examples/policies/nginx-log.yaml \
-      --observed 'response.status == 429' -   # too old to count: it ends at once`
+  shadowlimit follow --config examples/policies/nginx-log.yaml \
+      --redis redis://localhost:6379 --state edge.state \
+      --observed 'response.limited == "REJECTED"' /var/log/nginx/shadow.log
+  zcat internal/sample/*.log.gz | shadowlimit follow \
+      --config examples/policies/nginx-log.yaml \
+      --observed 'response.status == 429' -   # too old to count: it ends`
 
 func followCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "follow",
-		Usage:       "shadow another program's limiter from its log, until interrupted",
+		Usage:       "shadow another program's limiter from its log",
 		ArgsUsage:   "LOG...",
 		Description: followDescription,
 		Flags: slices.Concat([]cli.Flag{

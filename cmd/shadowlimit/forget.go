@@ -12,10 +12,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-const forgetDescription = `Removes what Redis keeps of a policy that no policy file has any more: its announcement,
-its stage and its history, which never expire. It is refused, with exit status 3, while
-a live instance has the policy. The evidence and the keys' budgets expire by themselves,
-within 33 days. A policy of that name that is deployed later starts in shadow.
+const forgetDescription = `Removes what Redis keeps of a policy that no policy file has any more: its
+announcement, its stage and its history, which never expire. It is refused,
+with exit status 3, while a live instance has the policy. The evidence and
+the keys' budgets expire by themselves, within 33 days. A policy of that name
+that is deployed later starts in shadow.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit forget per-client   # refused (3) while an instance has it`

@@ -13,8 +13,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
-const historyDescription = `Shows the changes of a policy's stage, oldest first: when, by whom, and why. The
-trail keeps the last 1,000; a first line says so where earlier ones are not kept.
+const historyDescription = `Shows the changes of a policy's stage, oldest first: when, by whom, and why.
+The trail keeps the last 1,000; a first line says so where earlier ones are
+not kept.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit history per-client`

@@ -14,29 +14,31 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const importDescription = `Reads the configuration of another rate limiter and writes a draft of a policy file: a
-policy for each limit, with its algorithm, numbers and key, and the file and the line
-that it comes from. Each policy is switched off by "when: false", and the condition of
-the configuration stands beside it: write its when. For envoy, whose descriptors are
-data, the conditions are written. A limit with a key that is not plain is left out and
-named, on the standard error and at the top of the file. Exit status 1 if a file cannot
-be read, or if no limit becomes a policy.
+const importDescription = `Reads the configuration of another rate limiter and writes a draft of a
+policy file: a policy for each limit, with its algorithm, numbers and key,
+and the file and the line that it comes from. Each policy is switched off by
+"when: false", and the condition of the configuration stands beside it: write
+its when. For envoy, whose descriptors are data, the conditions are written.
+A limit with a key that is not plain is left out and named, on the standard
+error and at the top of the file. Exit status 1 if a file cannot be read, or
+if no limit becomes a policy.
 
 PEER is one of: %s.
-Several files of one peer are read as one configuration. docs/import.md says what is
-read of each peer.
+Several files of one peer are read as one configuration.
+docs/import.md says what is read of each peer.
 
 Examples, from the folder of the repository:
   shadowlimit import nginx internal/importer/testdata/nginx/limit_req.conf
   shadowlimit import nginx internal/importer/testdata/nginx/limit_req.conf \
       --name shop > /tmp/shop.yaml
-  shadowlimit import nginx internal/importer/testdata/nginx/limit_req.conf -o json`
+  shadowlimit import nginx -o json \
+      internal/importer/testdata/nginx/limit_req.conf`
 
 func importCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "import",
 		Usage:       "draft a policy file of another limiter's configuration",
-		ArgsUsage:   strings.Join(importer.Peers(), "|") + " FILE...",
+		ArgsUsage:   "PEER FILE...",
 		Description: fmt.Sprintf(importDescription, strings.Join(importer.Peers(), ", ")),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the policy file, its namespace in Redis (default: the peer's)"},

@@ -15,20 +15,23 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const initDescription = `Writes a policy file with one policy from a few flags: which requests, by what key, today's
-limiter (--from, or none if there is no limit yet) and tomorrow's (--to; without it the
-policy is a plain limiter). The file is commented, and valid as it is. A file that exists is
-never overwritten: exit status 3.
+const initDescription = `Writes a policy file with one policy from a few flags: which requests, by
+what key, today's limiter (--from, or none if there is no limit yet) and
+tomorrow's (--to; without it the policy is a plain limiter). The file is
+commented, and valid as it is. A file that exists is never overwritten: exit
+status 3.
 
-Limiters are written as name:REQUESTS/WINDOW[:burst=N], as for replay. What each process
-counts in its own memory is no --from: with n instances its limit is n times as much. See
-"Per process to fleet" in docs/policies.md.
+Limiters are written as name:REQUESTS/WINDOW[:burst=N], as for replay. What
+each process counts in its own memory is no --from: with n instances its
+limit is n times as much. See "Per process to fleet" in docs/policies.md.
 
 Examples, from the folder of the repository:
   shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m \
       --to token_bucket:100/1m:burst=20
-  shadowlimit init "$(mktemp -d)/first.yaml" --from none --to token_bucket:100/1m:burst=20
-  shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' \
+  shadowlimit init "$(mktemp -d)/first.yaml" --from none \
+      --to token_bucket:100/1m:burst=20
+  shadowlimit init "$(mktemp -d)/orders.yaml" \
+      --method POST --route '/orders/{id}' \
       --from fixed_window:100/1m`
 
 func initCommand(std streams) *cli.Command {

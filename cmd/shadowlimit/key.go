@@ -16,16 +16,16 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const keyDescription = `Shows when a canary reaches a key of a policy: the percentage, by the key's hash, or whether
-the policy file pins the key (first); and which side is enforced for it in the present
-stage, and why. It also shows what both sides hold for the key now, and its
-differences of the last day, as far as they are counted for single keys. Write a key of
-several parts as top shows it, with a '|' between the parts.
+const keyDescription = `Shows when a canary reaches a key of a policy: the percentage, by the key's
+hash, or whether the policy file pins the key (first); and which side is
+enforced for it in the present stage, and why. It also shows what both sides
+hold for the key now, and its differences of the last day, as far as they are
+counted for single keys. Write a key of several parts as top shows it, with a
+'|' between the parts.
 
 The limits and the expression of first are in the policy file only: --config
-reads them. Without --config the command names the enforced side only where that side
-does not depend on first.
-Looking at a key charges it nothing.
+reads them. Without --config the command names the enforced side only where
+that side does not depend on first. Looking at a key charges it nothing.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit key per-client 203.0.113.9
@@ -34,7 +34,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
 func keyCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "key",
-		Usage:       "show a key: its enforced side and why, both sides' state, its differences",
+		Usage:       "show what is enforced for a key, its state and differences",
 		ArgsUsage:   "POLICY KEY",
 		Description: keyDescription,
 		Flags:       fleetFlags(&cli.StringFlag{Name: "config", Usage: "the service's policy `FILE`, for limits and first"}),

@@ -11,20 +11,22 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named. It is
-refused, with exit status 3, unless all conditions of the step are met, and names those
-that are not. The command waits until every live instance has applied the step; after
---timeout it ends with exit status 5. Exit status 4: the state has changed since it was
-judged, or is not the one that --expect names. Nothing was done: see status, and decide
-again. Several policies, or a pattern, are each moved by their own conditions: those that
-are not are named, and the exit status is that of the first of them.
+const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named.
+It is refused, with exit status 3, unless all conditions of the step are met,
+and names those that are not. The command waits until every live instance has
+applied the step; after --timeout it ends with exit status 5. Exit status 4:
+the state has changed since it was judged, or is not the one that --expect
+names. Nothing was done: see status, and decide again. Several policies, or a
+pattern, are each moved by their own conditions: those that are not are
+named, and the exit status is that of the first of them.
 
-Examples, with the variables that "shadowlimit demo --serve" prints, after a resume:
+Examples, with the variables that "shadowlimit demo --serve" prints, after a
+resume:
   shadowlimit promote per-client \
-      --reason "a week without divergence"   # refused (3) until the gate says pass
+      --reason "a week without divergence"   # refused (3) until it may
   shadowlimit promote 'per-*' --reason "a week without divergence"
-  shadowlimit promote per-client --to 50% --force --reason "start with half, as a drill"
-  shadowlimit promote per-client --to full --force --reason "drill in staging"`
+  shadowlimit promote per-client --to 50% --force --reason "half, as a drill"
+  shadowlimit promote per-client --to promoted --force --reason "a drill"`
 
 func promoteCommand(std streams) *cli.Command {
 	m := move{needsReason: true, valid: promoteValid, check: promoteCheck, do: promoteDo}

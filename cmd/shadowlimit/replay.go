@@ -28,52 +28,61 @@ const replayDescription = `Runs both limiters over past traffic, in virtual time
 candidate (--to) would have done differently from the authoritative (--from).
 Nothing is deployed and nothing is changed.
 
-ALGORITHMS, each
-written as name:REQUESTS/WINDOW, buckets with :burst=N. Windows take us ms s m h d.
+ALGORITHMS,
+each written as name:REQUESTS/WINDOW, buckets with :burst=N.
+Windows take us ms s m h d.
 
-Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy, HAProxy,
-AWS ALB, ELB and CloudFront, IIS, Google Cloud, Zeek, the Elastic Common Schema; other
-JSON lines; CSV with a header line. Behind syslog or a container's prefix, plain or
-compressed by gzip, bzip2 or zstd, "-" for standard input. The key is the client address,
-the field --key-field, or what --key makes of the request. Lines need not be in the order
-of time.
+Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy,
+HAProxy, AWS ALB, ELB and CloudFront, IIS, Google Cloud, Zeek, the Elastic
+Common Schema; other JSON lines; CSV with a header line. Behind syslog or a
+container's prefix, plain or compressed by gzip, bzip2 or zstd, "-" for
+standard input. The key is the client address, the field --key-field, or what
+--key makes of the request. Lines need not be in the order of time.
 
-With --config the requests of the log are charged by a policy file. They have the
-fields that the log has, under the names that usual programs give them, or method, path,
-route, host, query, ip, user, size and headers.NAME. The route is the path unless the log
-has one.
+With --config the requests of the log are charged by a policy file. They have
+the fields that the log has, under the names that usual programs give them,
+or method, path, route, host, query, ip, user, size and headers.NAME. The
+route is the path unless the log has one.
 
-The gate judges the candidate as it would at the end of the log: pass, wait or fail,
-with its reason and all conditions of the first step. --require-pass makes it the exit
-status. The report also says when the candidate would have been in its first canary
-step, and when it would have been promoted.
+The gate judges the candidate as it would at the end of the log: pass, wait
+or fail, with its reason and all conditions of the first step. --require-pass
+makes it the exit status. The report also says when the candidate would have
+been in its first canary step, and when it would have been promoted.
 
---as puts a model in the place of a custom limiter of the policy file, which is code of
-the service's program. One that is per process is modelled by the sum of its instances.
+--as puts a model in the place of a custom limiter of the policy file, which
+is code of the service's program. One that is per process is modelled by the
+sum of its instances.
 
---observed tells which requests today's limiter denied, by the response in the log. Without
---from, or with authoritative: { limiter: log } in the file, the log's answers are the
-authoritative. With a model of that limiter the report says how often the model decides
-the same, and warns if it differs too often for the verdict to mean anything.
+--observed tells which requests today's limiter denied, by the response in
+the log. Without --from, or with authoritative: { limiter: log } in the file,
+the log's answers are the authoritative. With a model of that limiter the
+report says how often the model decides the same, and warns if it differs too
+often for the verdict to mean anything.
 
---sweep tries other numbers of the candidate, all in one reading of the log. It prints
-the candidates that no other one beats: less newly denied and less newly allowed.
+--sweep tries other numbers of the candidate, all in one reading of the log.
+It prints the candidates that no other one beats: less newly denied and less
+newly allowed.
 
---html writes the report as one page for a browser, too, to be sent to others.
+--html writes the report as one page for a browser, too, to be sent to
+others.
 
 Examples, from the folder of the repository:
-  shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m \
+  shadowlimit replay --from fixed_window:20/1m \
+      --to sliding_window_counter:20/1m \
       internal/sample/elastic-2015.access.log.gz
-  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json \
+  shadowlimit replay --from token_bucket:60/1m:burst=20 \
+      --to gcra:60/1m:burst=20 -o json \
       internal/sample/elastic-2015.access.log.gz
-  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' \
+  shadowlimit replay --from gcra:60/1m \
+      --to gcra:30/1m --key 'ipGroup(request.ip)' \
       internal/sample/elastic-2015.access.log.gz
-  shadowlimit replay --from fixed_window:20/1m --to gcra:20/1m --sweep burst=5..20:5 \
+  shadowlimit replay --from fixed_window:20/1m \
+      --to gcra:20/1m --sweep burst=5..20:5 \
       internal/sample/elastic-2015.access.log.gz
   shadowlimit replay --config cmd/shadowlimit/internal/demo/demo.yaml \
       internal/sample/elastic-2015.access.log.gz
-  zcat internal/sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m \
-      --to token_bucket:20/1m:burst=10 -`
+  zcat internal/sample/*.log.gz | shadowlimit replay \
+      --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
 
 func replayCommand(std streams) *cli.Command {
 	flags := slices.Concat(under(aboutLimiters,
@@ -107,7 +116,7 @@ func replayCommand(std streams) *cli.Command {
 
 	return &cli.Command{
 		Name:        "replay",
-		Usage:       "run both limiters over an access log and report how they differ",
+		Usage:       "run both limiters over a log and say how they differ",
 		ArgsUsage:   "LOG...",
 		Description: strings.Replace(replayDescription, "ALGORITHMS", algorithmNames(), 1),
 		Flags:       flags,

@@ -8,12 +8,12 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-const resumeDescription = `Ends a hold. After a rollback the policy returns to shadow and its evidence starts
-again. It is refused while a red button is pressed on a live instance.
+const resumeDescription = `Ends a hold. After a rollback the policy returns to shadow and its evidence
+starts again. It is refused while a red button is pressed on a live instance.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
-  shadowlimit resume per-client --reason "it was not the limiter"   # after a rollback
-  shadowlimit resume per-client --reason "incident over"                    # after a pause`
+  shadowlimit resume per-client --reason "it was a proxy"  # after a rollback
+  shadowlimit resume per-client --reason "incident over"   # after a pause`
 
 func resumeCommand(std streams) *cli.Command {
 	m := move{do: func(ctx context.Context, t *task) (stages.State, error) {

@@ -20,26 +20,30 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-const serveDescription = `Decides for services in any language and for proxies, by a policy file that is read
-again whenever it changes. A service asks
+const serveDescription = `Decides for services in any language and for proxies, by a policy file that
+is read again whenever it changes. A service asks
 
-  curl localhost:8429/v1/check -d '{"method":"POST","path":"/orders/7","user":"ann"}'
+  curl localhost:8429/v1/check \
+      -d '{"method":"POST","path":"/orders/7","user":"ann"}'
 
-with the fields of "explain --request", or with a list of up to 100 requests; the
-answer says allowed true or false, and has the response fields for its client.
-Traefik and Caddy ask /v1/forward-auth, nginx /v1/auth-request: docs/integrate.md has
-their configurations. /healthz, /readyz, /metrics and /status are for operators.
+with the fields of "explain --request", or with a list of up to 100 requests;
+the answer says allowed true or false, and has the response fields for its
+client. Traefik and Caddy ask /v1/forward-auth, nginx /v1/auth-request:
+docs/integrate.md has their configurations. /healthz, /readyz, /metrics and
+/status are for operators.
 
-Without --redis the limits are this process's own. With it they are those of all
-instances of the same name, services with the middleware among them.
+Without --redis the limits are this process's own. With it they are those of
+all instances of the same name, services with the middleware among them.
 
-An address that other machines can reach needs TLS and a token, which is read from
---token-file or SHADOWLIMIT_TOKEN. It goes on until SIGTERM or an interrupt, finishes
-the requests that have begun, and writes the last evidence.
+An address that other machines can reach needs TLS and a token, which is read
+from --token-file or SHADOWLIMIT_TOKEN. It goes on until SIGTERM or an
+interrupt, finishes the requests that have begun, and writes the last
+evidence.
 
 Examples, from the folder of the repository:
   shadowlimit serve --config examples/policies/per-merchant.yaml
-  shadowlimit serve --config examples/policies/login-protection.yaml --route /login \
+  shadowlimit serve --config examples/policies/login-protection.yaml \
+      --route /login \
       --listen unix:shadowlimit.sock`
 
 // serveAddress is where a server listens unless it is told otherwise.
@@ -48,7 +52,7 @@ const serveAddress = "127.0.0.1:8429"
 func serveCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "serve",
-		Usage:       "decide over HTTP for services in any language, until interrupted",
+		Usage:       "decide over HTTP for services in any language",
 		Description: serveDescription,
 		Flags:       serveFlags(),
 		Action:      func(c *cli.Context) error { return serveAction(c, std) },

@@ -41,7 +41,7 @@ func parseSide(flag, s string) (algorithms.Side, error) {
 	return side, nil
 }
 
-// algorithmNames lists every algorithm for the help, in lines of at most 80 columns.
+// algorithmNames lists every algorithm for the help, in lines that fit below a command.
 func algorithmNames() string {
 	text, line := "", "Limiters: "
 
@@ -49,7 +49,7 @@ func algorithmNames() string {
 		if i > 0 {
 			line += ", "
 		}
-		if len(line)+len(a.Name()) > 80 {
+		if len(line)+len(a.Name()) > 75 {
 			text += strings.TrimRight(line, " ") + "\n"
 			line = ""
 		}

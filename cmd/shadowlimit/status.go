@@ -12,13 +12,13 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
-const statusDescription = `Shows a line for each policy: its stage, the verdict for its next step, how many of its
-conditions are met, the ratio that is worst, and since when it has its stage. The most
-urgent come first, below what cannot wait. With names, or patterns such as 'api-*', it
-shows all of these policies:
-what is enforced, what to do next, the conditions, whom it hurts, and the instances that
-have applied the stage. The verdict is the one that the service's leader has published,
-or without a leader one of this moment.
+const statusDescription = `Shows a line for each policy: its stage, the verdict for its next step, how
+many of its conditions are met, the ratio that is worst, and since when it
+has its stage. The most urgent come first, below what cannot wait. With
+names, or patterns such as 'api-*', it shows all of these policies: what is
+enforced, what to do next, the conditions, whom it hurts, and the instances
+that have applied the stage. The verdict is the one that the service's leader
+has published, or without a leader one of this moment.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit status
@@ -28,7 +28,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
 func statusCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "status",
-		Usage:       "show stages, conditions and verdicts of a running service",
+		Usage:       "show the stages and verdicts of a running service",
 		ArgsUsage:   "[POLICY...]",
 		Description: statusDescription,
 		Flags:       fleetFlags(),

@@ -22,17 +22,18 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const suggestDescription = `Proposes a first limit from a log of a service that has none. For windows from a second to
-a day it finds the most that clients send, but for at most --touch of them and of their
-requests, and the smallest burst for that limit, and names the clients that it touches.
-Clients that are far above all others are set apart before: what may be touched is a share
-of the others.
+const suggestDescription = `Proposes a first limit from a log of a service that has none. For windows
+from a second to a day it finds the most that clients send, but for at most
+--touch of them and of their requests, and the smallest burst for that limit,
+and names the clients that it touches. Clients that are far above all others
+are set apart before: what may be touched is a share of the others.
 
 Logs, their formats and their flags are those of replay.
 
---policy writes the proposal that comes first as a policy file with "authoritative: none",
-and its tests beside it. In shadow it denies nobody, and shows whom it would. --html draws
-how many clients a limit touches, by limit.
+--policy writes the proposal that comes first as a policy file with
+"authoritative: none", and its tests beside it. In shadow it denies nobody,
+and shows whom it would. --html draws how many clients a limit touches, by
+limit.
 
 Examples, from the folder of the repository:
   shadowlimit suggest internal/sample/elastic-2015.access.log.gz

@@ -10,10 +10,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const testDescription = `Runs the tests of a policy file: which checks a request makes, and what both limiters
-decide over a sequence of requests in virtual time. It also names the policies that
-the tests have not seen match, or have not seen not match. Exit status 1 if a test
-fails.
+const testDescription = `Runs the tests of a policy file: which checks a request makes, and what both
+limiters decide over a sequence of requests in virtual time. It also names
+the policies that the tests have not seen match, or have not seen not match.
+Exit status 1 if a test fails.
 
   policies: checkout.yaml                  # beside this file
   tests:
@@ -29,8 +29,9 @@ fails.
         - { at: 0s, request: { method: POST, route: /v1/a },
             authoritative: allow, candidate: deny }
 
-A test lists every check of its request, in the order of the policies; what a check leaves
-out is not compared. A step of a sequence is denied if any policy that it matches denies it.
+A test lists every check of its request, in the order of the policies; what a
+check leaves out is not compared. A step of a sequence is denied if any
+policy that it matches denies it.
 
 Example, from the folder of the repository:
   shadowlimit test examples/policies/per-plan-tiers.tests.yaml`

@@ -13,13 +13,15 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-const topDescription = `Shows the keys that the candidate would newly deny most, on all instances, since the
-evidence began; with --denied, the keys that the authoritative denies most. A count
-is at most as much too high as the column ERROR says, and may be five minutes old. Keys
-are HMACs if the service has a secret. A first line says for how many keys the candidate
-is enforced: the counts are of answers, whether clients got them or not.
+const topDescription = `Shows the keys that the candidate would newly deny most, on all instances,
+since the evidence began; with --denied, the keys that the authoritative
+denies most. A count is at most as much too high as the column ERROR says,
+and may be five minutes old. Keys are HMACs if the service has a secret. A
+first line says for how many keys the candidate is enforced: the counts are
+of answers, whether clients got them or not.
 
-Clients choose keys: control characters in them are written as \n or \x1b, but for -o json.
+Clients choose keys: control characters in them are written as \n or \x1b,
+but for -o json.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit top per-client

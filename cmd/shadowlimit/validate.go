@@ -14,11 +14,12 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const validateDescription = `Reads a policy file as a service would, and shows every problem with its place. Exit
-status 0 if a service would start with it, else 1. What the service's program has to give
-it, such as a limiter of its own or another Redis, is listed: the file cannot say whether
-the program does. With --against it shows what a service that runs the other file would
-change, and which policies begin new evidence.
+const validateDescription = `Reads a policy file as a service would, and shows every problem with its
+place. Exit status 0 if a service would start with it, else 1. What the
+service's program has to give it, such as a limiter of its own or another
+Redis, is listed: the file cannot say whether the program does. With
+--against it shows what a service that runs the other file would change, and
+which policies begin new evidence.
 
 Examples, from the folder of the repository:
   shadowlimit validate examples/policies/per-plan-tiers.yaml

@@ -14,9 +14,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
-const watchDescription = `Shows status periodically (--every): on a terminal as a screen that it redraws, otherwise
-as one line for each policy each time, with -o json as a line of JSON. Once it has begun, it
-continues while Redis does not answer; it ends with an interrupt.
+const watchDescription = `Shows status periodically (--every): on a terminal as a screen that it
+redraws, otherwise as one line for each policy each time, with -o json as a
+line of JSON. Once it has begun, it continues while Redis does not answer; it
+ends with an interrupt.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit watch

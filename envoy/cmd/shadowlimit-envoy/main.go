@@ -83,7 +83,7 @@ evidence. /healthz, /readyz, /metrics and /status are on --http.
 Example:
   shadowlimit-envoy --config policies.yaml --redis redis://127.0.0.1:6379/0`
 
-func init() { cli.FlagStringer = flaghelp.String }
+func init() { flaghelp.Use() }
 
 func newApp(out, talk io.Writer) *cli.App {
 	return &cli.App{
