@@ -32,6 +32,7 @@ type Decision struct {
 	Fallback bool
 
 	unenforced algorithms.Observation
+	otherLimit algorithms.Limit
 	charges    *engine.Charges // nil unless they can be settled
 }
 
@@ -39,12 +40,15 @@ type Decision struct {
 // Judged. Clients must not see it.
 func (d *Decision) Unenforced() *algorithms.Observation { return &d.unenforced }
 
+// UnenforcedLimit is the limit that the policy's other side has for the request, the zero Limit where there is none.
+func (d *Decision) UnenforcedLimit() algorithms.Limit { return d.otherLimit }
+
 // set makes it the answer to one check.
 func (d *Decision) set(c *algorithms.Check, a *engine.Answer) {
 	d.Decision, d.Policy = a.Decision, c.Policy
 	d.Limit, d.Window, d.Shape = a.Limit.Requests, a.Limit.Window, a.Shape
 	d.Enforced, d.Fallback = a.Enforced, a.Fallback
-	d.unenforced = *a.Other
+	d.unenforced, d.otherLimit = *a.Other, *a.OtherLimit
 }
 
 // joinAll makes it the answers to the checks of one request, from the first to before the last, and a refusal of an expression.

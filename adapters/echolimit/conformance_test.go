@@ -42,6 +42,7 @@ func configOf(s *adaptertest.Service) echolimit.Config {
 	cfg := echolimit.Config{
 		ClientIP:    s.Settings.ClientIP,
 		Fields:      s.Settings.Fields,
+		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
 		InContext:   s.InContext,

@@ -70,6 +70,7 @@ func configOf(s *adaptertest.Service) fiberlimit.Config {
 	cfg := fiberlimit.Config{
 		ClientIP:    s.Settings.ClientIP,
 		Fields:      s.Settings.Fields,
+		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
 		InContext:   s.InContext,

@@ -30,8 +30,9 @@ type Config struct {
 	OnDenied func(fiber.Ctx, shadow.Decision) error
 	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
 	Debug func(fiber.Ctx) bool
-	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
+	// Fields, Announce, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
+	Announce    bool
 	RetryJitter float64
 	MaxWaiting  int64
 	// InContext lets handlers ask shadow.FromContext(c.Context()) for the decision.
@@ -60,7 +61,7 @@ func New(by httplimit.Decider, cfg Config) func(fiber.Handler) fiber.Handler {
 	}
 
 	l := &limits{cfg: cfg, Limits: httplimit.NewLimits(by, httplimit.Settings{
-		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+		ClientIP: cfg.ClientIP, Fields: cfg.Fields, Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})}
 	return func(next fiber.Handler) fiber.Handler {
 		return func(c fiber.Ctx) error { return l.serve(c, next) }

@@ -39,6 +39,7 @@ func configOf(s *adaptertest.Service) ginlimit.Config {
 	cfg := ginlimit.Config{
 		ClientIP:    s.Settings.ClientIP,
 		Fields:      s.Settings.Fields,
+		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
 		InContext:   s.InContext,

@@ -24,8 +24,9 @@ type Config struct {
 	OnDenied func(*gin.Context, shadow.Decision)
 	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
 	Debug func(*gin.Context) bool
-	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
+	// Fields, Announce, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
+	Announce    bool
 	RetryJitter float64
 	MaxWaiting  int64
 	// InContext lets handlers ask shadow.FromContext(c.Request.Context()) for the decision.
@@ -51,7 +52,7 @@ func New(by httplimit.Decider, cfg Config) gin.HandlerFunc {
 	}
 
 	limits := httplimit.NewLimits(by, httplimit.Settings{
-		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+		ClientIP: cfg.ClientIP, Fields: cfg.Fields, Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})
 	return func(c *gin.Context) { limit(c, limits, &cfg) }
 }

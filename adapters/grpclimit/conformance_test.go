@@ -37,6 +37,7 @@ func configOf(s *adaptertest.Service) grpclimit.Config {
 	cfg := grpclimit.Config{
 		ClientIP:    s.Settings.ClientIP,
 		Fields:      s.Settings.Fields,
+		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
 		InContext:   s.InContext,

@@ -33,8 +33,9 @@ type Config struct {
 	OnDenied func(context.Context, shadow.Decision) error
 	// Debug adds both sides' decisions to the fields of calls for which it returns true. Return true for operators only.
 	Debug func(context.Context) bool
-	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
+	// Fields, Announce, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
+	Announce    bool
 	RetryJitter float64
 	MaxWaiting  int64
 	// InContext lets handlers ask shadow.FromContext for the decision.
@@ -56,7 +57,7 @@ func New(by httplimit.Decider, cfg Config) *Interceptors {
 	}
 
 	settings := httplimit.Settings{
-		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+		ClientIP: cfg.ClientIP, Fields: cfg.Fields, Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	}
 	return &Interceptors{Limits: httplimit.NewLimits(by, settings), cfg: cfg, copied: isOfGRPC}
 }

@@ -18,6 +18,7 @@ var tests = []struct {
 }{
 	{"Routes", testRoutes},
 	{"Styles", testStyles},
+	{"Announce", testAnnounce},
 	{"Debug", testDebug},
 	{"InContext", testInContext},
 	{"RetryJitter", testRetryJitter},
@@ -117,6 +118,16 @@ func testStyles(t *testing.T, f Framework) {
 		if a := send(t, c, "item", tenant("a")); a.Status != 429 || a.Header.Get("Retry-After") != "3600" {
 			t.Errorf("style %d: %d %s, want 429 with Retry-After in every style", style, a.Status, fields(a))
 		}
+	}
+}
+
+// The candidate's limit is announced if the service asks for that.
+func testAnnounce(t *testing.T, f Framework) {
+	s := newService(t, f, file)
+	s.Settings.Announce = true
+	want := `ratelimit-policy: "per-tenant";q=2;w=3600, "per-tenant:candidate";q=1;w=7200, ratelimit: "per-tenant";r=1;t=3600`
+	if a := send(t, f.Start(t, s), "item", tenant("a")); fields(a) != want {
+		t.Errorf("%s, want %s", fields(a), want)
 	}
 }
 

@@ -77,11 +77,13 @@ type Scratch struct {
 // Answer is what became of a check: the decision to obey, and where it comes from.
 type Answer struct {
 	algorithms.Decision
-	Limit    *algorithms.Limit       // of the side that decided, or stood in
-	Shape    algorithms.Shape        // how that side forgets
-	Other    *algorithms.Observation // what became of the other side in the request
-	Enforced algorithms.Role
-	Fallback bool
+	Limit *algorithms.Limit       // of the side that decided, or stood in
+	Shape algorithms.Shape        // how that side forgets
+	Other *algorithms.Observation // what became of the other side in the request
+	// OtherLimit is the limit of the other side, the zero Limit without one.
+	OtherLimit *algorithms.Limit
+	Enforced   algorithms.Role
+	Fallback   bool
 }
 
 // Len returns the number of checks.

@@ -160,7 +160,7 @@ func (ev *evaluation) decide(enforced algorithms.Role, o *Observations, local *l
 
 	limit := &ev.limits[from]
 	d.Decision, d.Other = o[from].Decision, &o[from.Other()]
-	d.Limit, d.Shape = limit, ev.Sides[from].shape
+	d.Limit, d.Shape, d.OtherLimit = limit, ev.Sides[from].shape, &ev.limits[from.Other()]
 	d.Enforced, d.Fallback = from, failed || from != enforced
 	if failed {
 		d.Decision = ev.fallback(limit, local)

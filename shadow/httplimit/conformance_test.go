@@ -25,6 +25,7 @@ func configOf(s *adaptertest.Service) httplimit.Config {
 	cfg := httplimit.Config{
 		ClientIP:    s.Settings.ClientIP,
 		Fields:      s.Settings.Fields,
+		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
 		InContext:   s.InContext,

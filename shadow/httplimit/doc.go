@@ -20,5 +20,5 @@
 // The route is looked up before the request is routed. A handler between the middleware and the router that changes the
 // path changes the route, too.
 //
-// Responses show only the enforced side, unless Config.Debug says otherwise.
+// Responses show only the enforced side, unless Config.Announce or Config.Debug says otherwise.
 package httplimit

@@ -39,7 +39,8 @@ func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f
 
 // fieldWriter writes response fields. The names of all fields are in this file only, except for Shadowlimit-Debug.
 type fieldWriter struct {
-	style Fields
+	style    Fields
+	announce bool // the candidate's limit, too
 	// texts are those of RateLimit-Policy that are kept. The map is replaced, and never changed, so requests read it without a lock.
 	// nil means none yet.
 	texts atomic.Pointer[map[policyField]string]
@@ -55,10 +56,19 @@ type policyText struct {
 
 // policyField is the content of RateLimit-Policy. Its text is kept, because most requests have one of a few limits.
 type policyField struct {
-	name   string
-	quota  int64
+	name     string
+	enforced quota
+	next     quota // that is announced; the zero quota is none
+}
+
+// quota is a limit as RateLimit-Policy has it. One of a window below a second has no true form, because windows are in whole seconds.
+type quota struct {
+	most   int64
 	window time.Duration
 }
+
+// known reports whether a quota can be told.
+func (q quota) known() bool { return q.window >= time.Second && q.most > 0 }
 
 // mostPolicyFields bounds the texts of RateLimit-Policy that are kept: limits may come from expressions, and there may
 // be any number of them.
@@ -146,7 +156,7 @@ type response struct {
 
 // write writes the fields of the enforced side's decision.
 func (f *fieldWriter) write(h http.Header, d *shadow.Decision) {
-	if d.Allowed && (d.Policy == "" || d.Remaining < 0 || f.style == FieldsNone) {
+	if d.Allowed && (d.Policy == "" || d.Remaining < 0 && !f.announce || f.style == FieldsNone) {
 		return
 	}
 
@@ -172,8 +182,15 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 		b = list.addNumber(b, retryAfter, seconds(d.RetryAfter))
 	}
 
-	// No policy has matched, or the enforced limiter does not know what remains.
-	if d.Policy == "" || d.Remaining < 0 {
+	// No policy has matched, or the enforced limiter does not know what remains. There may be none before a first limit, which
+	// is announced all the same.
+	switch {
+	case d.Policy == "":
+		return b
+	case d.Remaining < 0:
+		if f.announce && (f.style == FieldsDraft08 || f.style == FieldsDraft06) {
+			f.addPolicy(list, d)
+		}
 		return b
 	}
 
@@ -183,9 +200,7 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 		b = f.drafts08(list, d, b, more)
 
 	case FieldsDraft06:
-		if text := f.policyOf(d, false); text != "" {
-			list.add(rateLimitPolicy, text)
-		}
+		f.addPolicy(list, d)
 		b = list.addNumber(b, rateLimitLimit, max(d.Capacity, 0))
 		b = list.addNumber(b, rateLimitRemaining, d.Remaining)
 		if more != algorithms.Never {
@@ -209,13 +224,11 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 // drafts08 adds both fields of the drafts from 08 on.
 func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, more time.Duration) []byte {
 	// Most services have one limit, whose texts are ready.
-	if first := f.first.Load(); first != nil && first.isOf(d) {
+	if first := f.first.Load(); first != nil && first.policyField == f.policyOf(d) {
 		list.add(rateLimitPolicy, first.text)
 		b = append(b, first.remaining...)
 	} else {
-		if text := f.policyOf(d, true); text != "" {
-			list.add(rateLimitPolicy, text)
-		}
+		f.addPolicy(list, d)
 		b = beginRemaining(b, d.Policy)
 	}
 
@@ -226,29 +239,32 @@ func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, mo
 	return list.addWritten(b, rateLimit)
 }
 
-// isOf reports whether a decision is by the limit of these texts alone.
-func (p *policyText) isOf(d *shadow.Decision) bool {
-	return p.name == d.Policy && p.quota == d.Limit && p.window == d.Window
-}
-
 // beginRemaining writes RateLimit up to its first number.
 func beginRemaining(b []byte, name string) []byte { return append(appendName(b, name), ";r="...) }
 
-// policyOf returns the value of RateLimit-Policy, which has windows in whole seconds. A limit of a shorter one has no true form,
-// and is left out: "".
-func (f *fieldWriter) policyOf(d *shadow.Decision, named bool) string {
-	if d.Window < time.Second || d.Limit <= 0 {
-		return ""
+// policyOf returns the content of RateLimit-Policy: with a name as in the drafts from 08 on, and without one as in the earlier ones.
+func (f *fieldWriter) policyOf(d *shadow.Decision) (p policyField) {
+	if f.style == FieldsDraft08 {
+		p.name = d.Policy
 	}
-	name := d.Policy
-	if !named {
-		name = ""
+	if d.Remaining >= 0 {
+		p.enforced = quota{d.Limit, d.Window}
 	}
-	return f.policy(policyField{name, d.Limit, d.Window})
+	if f.announce && d.Enforced == algorithms.Authoritative {
+		limit := d.UnenforcedLimit()
+		p.next = quota{limit.Requests, limit.Window}
+	}
+	return p
 }
 
-// policy returns one limit of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier
-// ones.
+// addPolicy adds RateLimit-Policy, unless no limit of it can be told.
+func (f *fieldWriter) addPolicy(list *FieldList, d *shadow.Decision) {
+	if p := f.policyOf(d); p.enforced.known() || p.next.known() {
+		list.add(rateLimitPolicy, f.policy(p))
+	}
+}
+
+// policy returns the value of RateLimit-Policy.
 func (f *fieldWriter) policy(p policyField) string {
 	if first := f.first.Load(); first != nil && first.policyField == p {
 		return first.text
@@ -261,11 +277,20 @@ func (f *fieldWriter) policy(p policyField) string {
 	}
 
 	var b []byte
-	if p.name != "" {
-		b = append(appendName(b, p.name), ";q="...)
+	if p.enforced.known() {
+		b = p.enforced.append(b, p.name)
 	}
-	b = append(strconv.AppendInt(b, min(p.quota, largestInteger), 10), ";w="...)
-	text := string(strconv.AppendInt(b, seconds(p.window), 10))
+	if p.next.known() {
+		if len(b) > 0 {
+			b = append(b, ", "...)
+		}
+		name := p.name
+		if name != "" {
+			name += announced
+		}
+		b = p.next.append(b, name)
+	}
+	text := string(b)
 
 	f.first.CompareAndSwap(nil, &policyText{p, text, string(beginRemaining(nil, p.name))})
 	next := map[policyField]string{p: text}
@@ -280,6 +305,18 @@ func (f *fieldWriter) policy(p policyField) string {
 	f.texts.CompareAndSwap(known, &next)
 
 	return text
+}
+
+// announced follows the name of a policy whose candidate is announced. No policy has a colon in its name.
+const announced = ":candidate"
+
+// append appends one limit of RateLimit-Policy.
+func (q quota) append(b []byte, name string) []byte {
+	if name != "" {
+		b = append(appendName(b, name), ";q="...)
+	}
+	b = append(strconv.AppendInt(b, min(q.most, largestInteger), 10), ";w="...)
+	return strconv.AppendInt(b, seconds(q.window), 10)
 }
 
 // appendName writes a policy's name as a String of RFC 9651. Names have no character that needs an escape.

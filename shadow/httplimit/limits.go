@@ -39,6 +39,7 @@ type Limits struct {
 type Settings struct {
 	ClientIP    func(*http.Request) string
 	Fields      Fields
+	Announce    bool
 	RetryJitter float64
 	MaxWaiting  int64
 }
@@ -61,7 +62,7 @@ func NewLimits(by Decider, s Settings) *Limits {
 		s.MaxWaiting = 1000
 	}
 
-	l := &Limits{decider: by, settings: s, jitter: shareOf(s.RetryJitter), fields: fieldWriter{style: s.Fields}}
+	l := &Limits{decider: by, settings: s, jitter: shareOf(s.RetryJitter), fields: fieldWriter{style: s.Fields, announce: s.Announce}}
 	l.harness, _ = by.(*shadow.Harness)
 	if with, ok := by.(interface{ Policies() *policies.Set }); ok {
 		l.policies = with.Policies

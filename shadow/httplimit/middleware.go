@@ -27,6 +27,9 @@ type Config struct {
 	OnDenied func(http.ResponseWriter, *http.Request, shadow.Decision)
 	// Fields is the style of the response fields that tell a client its limit.
 	Fields Fields
+	// Announce adds the candidate's limit to RateLimit-Policy while the authoritative is enforced, so that clients can adapt
+	// before it is: "name:candidate";q=50;w=60, and without the name in FieldsDraft06. The other styles have no such field.
+	Announce bool
 	// RetryJitter spreads what denied clients are told, so that they do not return all at once: a random part of this
 	// share of the wait is added, so 0.2 makes 60 s a time between 60 and 72 s. 0 adds nothing, 1 is the most. It changes
 	// Retry-After and the reset of the other fields; the decision stays exact. Retry-After has whole seconds, so a
@@ -59,7 +62,7 @@ func New(by Decider, cfg Config) func(http.Handler) http.Handler {
 		cfg.Logger = slog.Default()
 	}
 
-	all := &shared{Limits: NewLimits(by, Settings{cfg.ClientIP, cfg.Fields, cfg.RetryJitter, cfg.MaxWaiting})}
+	all := &shared{Limits: NewLimits(by, Settings{cfg.ClientIP, cfg.Fields, cfg.Announce, cfg.RetryJitter, cfg.MaxWaiting})}
 	return func(next http.Handler) http.Handler {
 		m := &middleware{shared: all, cfg: cfg, next: next}
 		if m.cfg.Route == nil {

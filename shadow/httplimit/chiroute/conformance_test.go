@@ -32,6 +32,7 @@ func configOf(s *adaptertest.Service, router chi.Routes) httplimit.Config {
 		Route:       chiroute.Of(router),
 		ClientIP:    s.Settings.ClientIP,
 		Fields:      s.Settings.Fields,
+		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,
 		InContext:   s.InContext,
