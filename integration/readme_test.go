@@ -117,6 +117,29 @@ func fenced(text, language string) (blocks []string) {
 	return blocks
 }
 
+// The commands of the other pages print what the pages show.
+func TestDocumentsShowRealOutput(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, commands := commandsFolder(t), 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range fenced(string(text), "console") {
+			if strings.HasPrefix(block, "$ ./shadowlimit ") {
+				commands += runShown(t, dir, block)
+			}
+		}
+	}
+	if commands == 0 {
+		t.Error("no command was run")
+	}
+}
+
 // Each guide is one session in one folder. Its YAML is the files that their first lines name.
 func TestGuides(t *testing.T) {
 	guides, err := filepath.Glob("../docs/guides/*.md")
