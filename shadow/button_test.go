@@ -86,6 +86,7 @@ type buttonReport struct {
 		Policy, Fingerprint string
 		Term                int64
 	} `json:"not_stored"`
+	Denies []string `json:"would_deny"`
 }
 
 // A press enforces the authoritative from the next request on, and orders a rollback. The

@@ -137,6 +137,22 @@ func answering(p *engine.Policy, role algorithms.Role, trouble error) (status.An
 	return status.Answers, ""
 }
 
+// pressDenies says of which policies the red button would deny every request on this instance, and why.
+func (i *instance) pressDenies() (list []string) {
+	now := i.circumstances(i.fleet.Here().Heard)
+	for _, p := range i.engine.Plan.Load().Policies {
+		state := *p.Stage.State()
+		e := enforcement(p, state, now)
+		decides := decides(p, &e, &state)
+		completed := stages.Assessment{Spec: p.Spec, State: stages.State{Stage: stages.Completed}}
+		look := outlook(p, decides, now)
+		if why := look.PressDenies(!decides[algorithms.Authoritative] && completed.Unasked()); why != "" {
+			list = append(list, p.Spec.Policy+": "+why)
+		}
+	}
+	return list
+}
+
 // levelsHere says how much of the adaptive limits of a policy holds in this instance; "" if none is adaptive.
 func levelsHere(holdings [2]*adaptive.Holding) string {
 	var texts []string

@@ -3,6 +3,8 @@ package shadow_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -278,6 +280,43 @@ func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 			if !promoted {
 				promote(t, h, client)
 			}
+		}
+	}
+}
+
+// The red button's handler presses nothing that would deny every request: the candidate answers, and the authoritative's store is away.
+func TestRedButtonMakesNoOutage(t *testing.T) {
+	for rule, refuses := range map[string]bool{stages.FailDeny: true, stages.FailAllow: false, stages.FailLocal: false} {
+		first, second := miniredis.RunT(t), miniredis.RunT(t)
+		client := redisAt(t, first.Addr())
+		text := strings.Replace(file, "fixed_window_anchored", "fixed_window_anchored, store: next", 1)
+		text = strings.Replace(text, "key: request.user", "key: request.user\n    on_store_failure: "+rule, 1)
+		h := open(t, text, shadow.Config{Redis: client, Stores: elsewhere(redisAt(t, second.Addr()))})
+		syncNow(t, h)
+		advance(t, stages.NewRedisStore(client, name), policy, full)
+		syncNow(t, h)
+		button := h.RedButtonHandler()
+		if _, r := asked(t, button, http.MethodGet); len(r.Denies) > 0 {
+			t.Errorf("%s: both stores answer, and a press would deny %v", rule, r.Denies)
+		}
+
+		second.Close()
+		for range 10 {
+			ask(t, h, "alice")
+		}
+		eventually(t, "the authoritative has failed", func() bool {
+			_, r := asked(t, button, http.MethodGet)
+			return len(r.Denies) > 0 == refuses
+		})
+		code, _ := asked(t, button, http.MethodPost)
+		if d := ask(t, h, "bob"); code == http.StatusConflict != refuses || (d.Enforced == algorithms.Candidate) != refuses {
+			t.Errorf("%s: %d, %+v", rule, code, d)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/red-button?force=true", nil)
+		w := httptest.NewRecorder()
+		button.ServeHTTP(w, r)
+		if d := ask(t, h, "carol"); w.Code != http.StatusOK || d.Enforced != algorithms.Authoritative {
+			t.Errorf("%s: forced %d, %+v", rule, w.Code, d)
 		}
 	}
 }

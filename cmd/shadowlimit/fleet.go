@@ -146,7 +146,9 @@ func (f *fleet) glance(ctx context.Context, policy string) (a *stages.Assessment
 	if states, err := f.store.States(ctx, []string{policy}); err == nil {
 		a.State = states[0]
 	}
-	return a, announced
+	list := []stages.Assessment{*a}
+	f.tryWrite(ctx, list)
+	return &list[0], announced
 }
 
 // look returns the published assessments of these policies, or of all without a name.

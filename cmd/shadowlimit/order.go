@@ -141,18 +141,14 @@ func (m move) carryOut(t *task, std streams) error {
 		return err
 	}
 
-	// A warm rollback needs no warning. This one gives every client more than its limit for a while.
-	if next.Stage == stages.RolledBack && strings.HasPrefix(next.From, string(stages.Completed)) {
-		fmt.Fprintln(std.err, status.ColdRollback(t.assessment))
-	}
 	if m.effect != nil {
 		if effect := m.effect(t.assessment, next); effect != "" {
 			fmt.Fprintln(std.err, t.policy()+": "+effect)
 		}
 	}
-	if m.ignoresEvidence && t.assessment.RollbackMayDeny() && !t.forced() {
-		return statusf(exitNotMet, "%s is not rolled back, because every request could be denied: see above; --force overrules this",
-			humanize.Printable(t.policy()))
+	if refused := status.RollbackRefused(t.assessment); m.ignoresEvidence && refused != "" && !t.forced() {
+		return statusf(exitNotMet, "%s", folded(fmt.Sprintf("%s is not rolled back: %s\n--force rolls back all the same\nnext: %s",
+			humanize.Printable(t.policy()), refused, status.RepairCommand(t.assessment))))
 	}
 
 	state, err := m.do(t.cli.Context, t)
@@ -160,6 +156,9 @@ func (m move) carryOut(t *task, std streams) error {
 		return refusedMove(t.policy(), err)
 	}
 	o := outcome{Policy: t.policy(), state: state, earlier: noteEarlierMove(t, state, std), start: t.start, wasAway: t.wasAway}
+	if m.ignoresEvidence {
+		o.rolledBack(t.assessment)
+	}
 
 	// The expected state has been replaced. A rollback that is stored again after a failover must
 	// not wait for it to come back.
@@ -201,7 +200,7 @@ func noteEarlierMove(t *task, s stages.State, std streams) bool {
 			"shadowlimit resume %s --reason WHY\n", t.policy(), s.Reason, s.Describe(), humanize.ShellWord(t.policy()))
 		return true
 	}
-	fmt.Fprintf(std.err, "%s was %s already, by %s: %s\n",
-		t.policy(), s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
+	fmt.Fprintln(std.err, clip(fmt.Sprintf("%s was %s already, by %s: %s",
+		t.policy(), s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))))
 	return true
 }

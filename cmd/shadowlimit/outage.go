@@ -10,48 +10,41 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-// What an operator reads first of a fleet that goes on by itself: of a Redis that is silent, and of one that refuses writes.
-const (
-	whileSilent   = "Until Redis answers, every instance goes on by itself:\n"
-	whileRefusing = "Instances whose Redis takes their commands go on in the present stage, in a canary, too.\n" +
-		"Where it refuses them as well, every instance goes on by itself:\n"
-)
-
-// fleetInAnOutage says what instances do by themselves, and what an operator can do.
-var fleetInAnOutage = `  promoted, completed  enforces the candidate until it is told otherwise
-  canary               returns to the authoritative ` + stages.LeaveCanaryAfter.String() + ` after Redis last answered the instance
-  started meanwhile    enforces the candidate if it was promoted or completed in its last run, by the file in its
-                       StateDir, and else the authoritative
-Only where a promoted candidate does harm, press the red button of every instance. It is for all policies of the service.
-on_store_failure: see "store failure" on the status page of an instance, or the policy file:
-  authoritative not in this Redis             press
-  in it, on_store_failure: local, or absent   press
-  in it, on_store_failure: deny               do NOT press: every request would be denied
-  in it, on_store_failure: allow              press only if running without any limit is safer than the candidate
-The button has three forms. Use one that the service has configured:
-  file     touch FILE                          RedButton.File; pressed while it exists
-  signal   kill -USR1 PID                      RedButton.Signal; ends a program that has not configured it
-  handler  curl -X POST -u USER:PASSWORD http://INSTANCE/PATH   Harness.RedButtonHandler; -u where the service asks for it
-A pressed instance keeps the order on its disk, and stores the rollback itself as soon as Redis answers.`
-
-// refusedByRedis says what an operator can do where Redis answers, and refuses. That is no outage: instances have a URL of their own.
-const refusedByRedis = `Redis refuses this command, and not the service: mend --redis or SHADOWLIMIT_REDIS, and roll back again. Instances
-that reach Redis go on in the present stage, in a canary, too. Only if you cannot mend it, and a promoted candidate does harm,
-press the red button: docs/failures.md#the-red-button`
-
 // notStored is the error of a rollback that Redis has not taken: what the fleet does meanwhile, and what an operator can do.
 func notStored(err error) error {
-	if isRefusal(err) {
-		return fmt.Errorf("NOT STORED: %w\n%s", err, refusedByRedis)
+	text := fmt.Sprintf("promoted and completed stay; a canary ends %s after Redis answered last\n", stages.LeaveCanaryAfter) + pressNext
+	away := new(unreachableError)
+	switch {
+	case isRefusal(err):
+		text = "Redis refuses this command, and not the service, which goes on in its stage\nnext: correct --redis or SHADOWLIMIT_REDIS, and roll back again"
+	case errors.As(err, new(redis.Error)):
+		text = "an instance whose Redis takes its commands stays in its stage, in a canary, too\n" + pressNext
+	case errors.As(err, away):
+		err = fmt.Errorf("%s: %w", away.problem, away.cause) // the next command is another one in an outage
 	}
-	fleet := whileSilent
-	if errors.As(err, new(redis.Error)) {
-		fleet = whileRefusing
-	}
-	return fmt.Errorf("NOT STORED: %w\n%s%s\nroll back again once Redis takes it", err, fleet, fleetInAnOutage)
+	return brief{fmt.Errorf("NOT STORED: %w", err), text}
+}
+
+// pressNext is what an operator can do without Redis. An instance knows whether it would make things worse.
+const pressNext = `next: where a promoted candidate does harm, press each instance's red button:
+  curl -X POST http://INSTANCE/PATH    # refuses where that makes things worse`
+
+// brief is an error whose cause is cut off, so that what to do stands within mostLines.
+type brief struct {
+	cause error
+	then  string
+}
+
+func (e brief) Unwrap() error { return e.cause }
+
+func (e brief) Error() string {
+	then := strings.TrimSpace(humanize.Wrap(e.then, width))
+	lines := strings.Split(folded(e.cause.Error()), "\n")
+	return strings.Join(append(lines[:min(len(lines), mostLines-1-strings.Count(then, "\n"))], then), "\n")
 }
 
 // notReady are the replies of a server that may take the same order a little later.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,14 @@ type outcome struct {
 	Other   []string `json:"other"`   // live instances of another fingerprint
 	Seconds float64  `json:"seconds"`
 
+	// Of a rollback: what clients get that is not the authoritative's usual answer, and what to do next.
+	Effect string `json:"effect,omitempty"`
+	Next   string `json:"next,omitempty"`
+
 	state   stages.State
-	earlier bool // another order has led to the state, and this one has moved nothing
+	repair  string // the command that repairs what Effect is about
+	said    int    // lines of a rollback on standard error
+	earlier bool   // another order has led to the state, and this one has moved nothing
 	order   stages.Order
 	start   time.Time
 	wasAway bool      // Redis has not answered for some time since the order was given
@@ -56,17 +63,14 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 		complete, err := o.poll(c.Context, f)
 		if complete && o.mayBeLate() && ctx.Err() == nil {
 			if !told {
-				fmt.Fprintf(std.err, "%s is stored, version %s; waiting up to %s for instances that could not report while Redis was away\n",
-					o.state.Describe(), o.state.Version, stages.LiveFor)
+				fmt.Fprintf(std.err, "stored; waiting up to %s for instances that could not report to Redis\n", stages.LiveFor)
+				o.said++
 			}
 			complete, told = false, true
 		}
 		if complete {
-			o.warnOfSilent(std)
-			if err := o.write(std.out, f.format); err != nil {
-				return err
-			}
-			return o.reached()
+			failed := o.reached()
+			return cmp.Or(o.write(std.out, f.format, failed), failed)
 		}
 
 		select {
@@ -96,19 +100,9 @@ func (o *outcome) mayBeLate() bool {
 // outage that goes on.
 func (o *outcome) reached() error {
 	if lost := o.lost(); len(lost) > 0 && len(o.Applied)+len(o.Other) == 0 {
-		return statusf(exitTimeout, "%s is stored, version %s, and has reached no instance: end the process of each, or press its red button",
-			o.state.Describe(), o.state.Version)
+		return statusf(exitTimeout, "%s is stored, and has reached no instance", o.state.Describe())
 	}
 	return nil
-}
-
-// warnOfSilent names instances that may not know of a rollback.
-func (o *outcome) warnOfSilent(std streams) {
-	if len(o.Silent) > 0 && o.state.Stage == stages.RolledBack {
-		fmt.Fprintf(std.err, "no report for over %s from %s, which have not left: if they still run, cut off from Redis, they may enforce "+
-			"the candidate; see status again, and end the process of each that is still silent, or press its red button if it has one\n",
-			stages.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
-	}
 }
 
 // poll asks which instances have applied the state.
@@ -125,17 +119,16 @@ func (o *outcome) poll(ctx context.Context, f *fleet) (complete bool, err error)
 // error.
 func (o *outcome) timedOut(err error, format format, std streams) error {
 	o.Seconds = time.Since(o.start).Seconds()
-	if err := o.write(std.out, format); err != nil {
-		return err
-	}
-
-	o.warnOfSilent(std)
-	if err != nil {
-		return statusf(exitTimeout, "%s was stored, but after %.1f s it is unknown which instances have applied it: %w",
-			o.state.Describe(), o.Seconds, err)
-	}
-	return statusf(exitTimeout, "%s is stored, but after %.1f s not applied by %s; they apply it once they reach Redis",
+	failed := statusf(exitTimeout, "%s is stored, but after %.1f s not applied by %s; they apply it once they reach Redis",
 		o.state.Describe(), o.Seconds, strings.Join(o.Missing, ", "))
+	switch {
+	case err != nil:
+		failed = statusf(exitTimeout, "%s was stored, but after %.1f s it is unknown which instances have applied it: %w",
+			o.state.Describe(), o.Seconds, err)
+	case o.state.Stage == stages.RolledBack: // its report names them
+		failed = statusf(exitTimeout, "stored, and after %.1f s not applied everywhere", o.Seconds)
+	}
+	return cmp.Or(o.write(std.out, format, failed), failed)
 }
 
 // ask finds out which instances have applied the state.
@@ -192,46 +185,55 @@ func (o *outcome) sort(live, silent []stages.Instance, stored stages.Version) {
 	}
 }
 
-func (o *outcome) write(out io.Writer, format format) error {
+// write reports the outcome, which the error failed ends; nil if the move has succeeded.
+func (o *outcome) write(out io.Writer, format format, failed error) error {
 	s := o.state
 	o.Stage, o.Percent, o.Hold = string(s.Stage), s.Percent, s.Hold
 	o.Fingerprint, o.Generation = s.Fingerprint, s.Generation
 	o.Term, o.Seq = s.Term, s.Seq
+	if s.Stage == stages.RolledBack {
+		o.Next = o.afterRollback()
+		if failed != nil {
+			o.said++
+		}
+		return format.print(out, o, o.writeRollback)
+	}
 	return format.print(out, o, o.writeText)
 }
 
-func (o *outcome) writeText(out io.Writer) error {
+// movedText says what was done.
+func (o *outcome) movedText() string {
 	moved := o.state.From + " ->"
 	if o.earlier {
 		moved = "still"
 	}
-	if o.reached() != nil {
-		fmt.Fprintln(out, "REACHED NO INSTANCE")
-	}
-	fmt.Fprintf(out, "%s: %s %s, version %s\n", o.Policy, moved, o.state.Describe(), o.state.Version)
+	return fmt.Sprintf("%s: %s %s, version %s", humanize.Printable(o.Policy), moved, o.state.Describe(), o.state.Version)
+}
+
+// appliedText says for how many instances it holds.
+func (o *outcome) appliedText() string {
 	live, lost := len(o.Applied)+len(o.Missing), o.lost()
 	switch {
 	case o.ordered.IsZero(): // no poll has succeeded
+		return "it is not known which instances have applied it"
 	case live == 0 && len(o.Other) > 0:
-		fmt.Fprintln(out, "no live instance has this fingerprint: none follows this stage")
-	case live == 0:
-		fmt.Fprintln(out, "no instance is live: instances apply it when they start")
+		return "no live instance has this fingerprint: none follows this stage"
+	case live == 0 && len(lost) == 0:
+		return "no instance is live: instances apply it when they start"
 	case len(lost) > 0:
-		fmt.Fprintf(out, "%d of %d applied in %.1f s\n", len(o.Applied), live+len(lost), o.Seconds)
-	default:
-		fmt.Fprintf(out, "%d/%d applied in %.1f s\n", len(o.Applied), live, o.Seconds)
+		return fmt.Sprintf("%d of %d applied in %.1f s", len(o.Applied), live+len(lost), o.Seconds)
 	}
+	return fmt.Sprintf("%d/%d applied in %.1f s", len(o.Applied), live, o.Seconds)
+}
 
-	for _, id := range lost {
-		fmt.Fprintf(out, "  NOT REACHED: %s: may still enforce the candidate; end its process (the ID is HOSTNAME-PID-RANDOM unless the service "+
-			"names its instances), or press its red button\n", humanize.Printable(id))
-	}
+func (o *outcome) writeText(out io.Writer) error {
+	fmt.Fprintf(out, "%s\n%s\n", o.movedText(), o.appliedText())
 	for _, list := range []struct {
 		what string
 		ids  []string
 	}{
 		{"not applied", o.Missing},
-		{"silent, has not left", o.Silent[len(lost):]},
+		{"silent, has not left", o.Silent},
 		{"of another fingerprint, does not follow this stage (it enforces its authoritative, or a candidate that it has completed)", o.Other},
 	} {
 		for _, id := range list.ids {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -56,4 +57,21 @@ func (f format) print(out io.Writer, report any, text func(io.Writer) error) err
 
 func writeJSON(out io.Writer, report any) error {
 	return humanize.WriteJSON(out, "  ", report)
+}
+
+// width is that of a terminal, in columns.
+const width = 80
+
+// clip cuts a line off where a terminal ends.
+func clip(line string) string {
+	if runes := []rune(line); len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return line
+}
+
+// folded breaks the lines of an error, before the first of which stands the name of the program.
+func folded(text string) string {
+	const name = "shadowlimit: "
+	return strings.TrimPrefix(humanize.Wrap(name+text, width), name)
 }

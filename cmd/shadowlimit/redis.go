@@ -67,9 +67,14 @@ func (discreet) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 // unreachableError says that Redis cannot be used.
-type unreachableError struct{ error }
+type unreachableError struct {
+	problem string
+	cause   error
+	fix     string
+}
 
-func (e unreachableError) Unwrap() error { return e.error }
+func (e unreachableError) Error() string { return fmt.Sprintf("%s: %s: %s", e.problem, e.cause, e.fix) }
+func (e unreachableError) Unwrap() error { return e.cause }
 
 // reach finds out whether Redis answers at all, so that the first failure says what to do.
 func reach(ctx context.Context, ping func(context.Context) error) error {
@@ -81,7 +86,7 @@ func reach(ctx context.Context, ping func(context.Context) error) error {
 		if errors.As(err, new(redis.Error)) && unanswered(err) {
 			fix += "; meanwhile the status page of an instance shows the stages"
 		}
-		return unreachableError{fmt.Errorf("%s: %w: %s", problem, err, fix)}
+		return unreachableError{problem, err, fix}
 	}
 	return nil
 }

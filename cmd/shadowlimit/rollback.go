@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -19,25 +23,23 @@ live instance has applied it. The authoritative has counted all the time, unless
 migration was completed: then every client starts with a fresh budget. Several policies,
 or a pattern such as 'api-*', are rolled back at the same time.
 
-If the authoritative's store does not answer, the command says what the rollback would
-do. With on_store_failure: deny every request would be denied, so it does nothing and ends
-with exit status 3, unless there is --force. In completed no instance may know whether
-that store answers: with deny the same holds then.
+The command looks at the stores, on_store_failure, the stage, the red buttons and the
+instances that are silent. It refuses, with exit status 3 and what to repair, where every
+request would be denied: the candidate answers, the authoritative's store does not, and the
+policy has on_store_failure: deny. In completed no instance may know whether that store
+answers: with deny the same holds then. --force overrules this.
 
-If Redis does not answer, the command says NOT STORED and what to press instead, and ends
-with exit status 1. Instances that have been silent for less than 10
-minutes and have not left are NOT REACHED: they may still enforce the candidate, so end
-each such process, or press its red button. The command cannot wait for them, and ends
-with exit status 0 where others have applied the rollback; 5 means that a live instance has
-not applied it in time, or that it has reached no instance.
+It prints at most six lines: what it did, for whom it holds already, and what to do next. If
+Redis does not answer, it says NOT STORED, and ends with exit status 1. Instances that have
+been silent for less than 10 minutes and have not left are NOT REACHED: the command cannot
+wait for them, and ends with exit status 0 where others have applied the rollback; 5 means
+that a live instance has not applied it in time, or that it has reached no instance.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"`
 
 func rollbackCommand(std streams) *cli.Command {
-	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo, effect: func(a *stages.Assessment, _ stages.State) string {
-		return status.StoreUnreachable(a)
-	}}
+	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo}
 	command := m.command(std, "rollback", "return a policy to its authoritative side at once", rollbackDescription,
 		&cli.BoolFlag{Name: "force", Usage: "roll back although every request could be denied"},
 	)
@@ -92,4 +94,77 @@ func rollbackDo(ctx context.Context, t *task) (stages.State, error) {
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+// rolledBack notes what a rollback does that its policy had led to a state.
+func (o *outcome) rolledBack(before *stages.Assessment) {
+	o.Effect = status.AfterRollback(before)
+	if len(before.RollbackHurts()) > 0 || before.Unasked() {
+		o.repair = status.RepairCommand(before)
+	}
+	if o.earlier {
+		o.said++
+	}
+}
+
+// mostLines is what a rollback prints at most: an engineer on call reads it at night.
+const mostLines = 6
+
+// writeRollback says what was done, for whom it holds already, what it does that may surprise, and the next thing to do.
+func (o *outcome) writeRollback(out io.Writer) error {
+	var notes []string
+	for _, list := range []struct {
+		what string
+		ids  []string
+	}{
+		{"NOT REACHED, may still enforce the candidate", o.lost()},
+		{"not applied", o.Missing},
+		{"of another policy file, which they follow", o.Other},
+	} {
+		if len(list.ids) > 0 {
+			notes = append(notes, listed(list.what, list.ids))
+		}
+	}
+	if o.Effect != "" {
+		effect := strings.Split(strings.TrimSpace(humanize.Wrap(o.Effect, width)), "\n")
+		notes = slices.Insert(notes, min(1, len(notes)), effect...)
+	}
+
+	lines := append([]string{clip(o.movedText()), o.appliedText()}, notes[:min(len(notes), mostLines-3-o.said)]...)
+	for _, line := range append(lines, "next: "+o.Next) {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// afterRollback is what to do next.
+func (o *outcome) afterRollback() string {
+	policy := humanize.ShellWord(o.Policy)
+	switch {
+	case len(o.lost()) > 0:
+		return "end the process of each that is not reached, or press its red button"
+	case o.repair != "":
+		return o.repair
+	case len(o.Missing) > 0 || len(o.Applied) == 0:
+		return "shadowlimit status " + policy
+	case o.earlier:
+		return "shadowlimit history " + policy
+	}
+	return "shadowlimit top " + policy
+}
+
+// listed puts as many names behind a word as a line has room for.
+func listed(what string, names []string) string {
+	line := what + ": " + humanize.Printable(names[0])
+	for i, name := range names[1:] {
+		more := fmt.Sprintf(" and %d more", len(names)-1-i)
+		if longer := line + ", " + humanize.Printable(name); len(longer)+len(" and 99 more") <= width {
+			line = longer
+			continue
+		}
+		return line + more
+	}
+	return line
 }

@@ -236,6 +236,19 @@ type PressReport struct {
 	By      []string      `json:"by"`
 	Kept    bool          `json:"kept"` // a restart of the instance does not change it
 	Waiting []waitingItem `json:"not_stored"`
+	// Denies says of which policies a press would deny every request, and why.
+	Denies []string `json:"would_deny,omitempty"`
+	Next   string   `json:"next,omitempty"` // the next thing to do
+}
+
+// askNext says what an operator does next, unless the press is refused.
+func (r *PressReport) askNext() {
+	switch {
+	case r.Pressed && len(r.Waiting) > 0:
+		r.Next = "press the button of every other instance: Redis does not have the order yet"
+	case r.Pressed:
+		r.Next = "shadowlimit status; when it says rolled_back, release the button: DELETE"
+	}
 }
 
 // waitingItem is an order that Redis does not have yet.
@@ -256,6 +269,7 @@ func (b *redButton) report(ctx context.Context) PressReport {
 	for _, policy := range slices.Sorted(maps.Keys(pending)) {
 		r.Waiting = append(r.Waiting, waitingItem{policy, pending[policy].Press})
 	}
+	r.askNext()
 	return r
 }
 

@@ -230,10 +230,21 @@ func (a *Assessment) awayFrom(role int) []string {
 	return idsOf(a.Live, func(i Instance) bool { return i.OwnStoreUnreachable })
 }
 
-// RollbackDenies reports whether a rollback would deny every request on some instance: the authoritative's store does not
-// answer there, and the policy denies then.
+// RollbackDenies reports whether a rollback would deny every request on some instance, where the candidate still answers: the
+// authoritative's store does not answer there, and the policy denies then. Where neither side answers, and where the
+// authoritative is enforced already, a rollback makes nothing worse.
 func (a *Assessment) RollbackDenies() bool {
-	return a.Spec.OnStoreFailure == FailDeny && len(a.Away()) > 0
+	return a.Spec.OnStoreFailure == FailDeny && len(a.RollbackHurts()) > 0
+}
+
+// RollbackHurts returns the ids of the instances on which a rollback would replace a candidate that answers by an authoritative that
+// does not. A stage that could not be read may be one whose candidate is enforced.
+func (a *Assessment) RollbackHurts() []string {
+	if a.State.Stage == Shadow || a.State.Stage == RolledBack {
+		return nil
+	}
+	away, both, pressed := a.Away(), a.CandidateAway(), a.Pressed()
+	return slices.DeleteFunc(away, func(id string) bool { return slices.Contains(both, id) || slices.Contains(pressed, id) })
 }
 
 // Unasked reports whether no instance can say that the authoritative's store answers: a completed policy does not ask its
@@ -250,5 +261,5 @@ func (a *Assessment) RollbackMayDeny() bool {
 // RollbackLimitsNothing reports whether a rollback would leave some instance without a limit: the authoritative's store does
 // not answer there, and the policy allows then.
 func (a *Assessment) RollbackLimitsNothing() bool {
-	return a.Spec.OnStoreFailure == FailAllow && len(a.Away()) > 0
+	return a.Spec.OnStoreFailure == FailAllow && len(a.RollbackHurts()) > 0
 }

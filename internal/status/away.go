@@ -126,27 +126,6 @@ func awayFrom(a *stages.Assessment, role algorithms.Role, away []string) string 
 	return text
 }
 
-// ColdRollback says what a rollback of a completed policy would do.
-func ColdRollback(a *stages.Assessment) string {
-	if a.Spec.FirstLimit {
-		return "there is no authoritative: no request is limited after a rollback"
-	}
-	const cold = "the authoritative is cold: no request has been charged to it since the migration was completed, " +
-		"so every client starts with a fresh budget"
-	if !a.Unasked() {
-		return cold
-	}
-
-	unknown := cold + "; its store " + a.Spec.Store + " is not asked either, so first see that it answers (redis-cli ping)"
-	switch a.Spec.OnStoreFailure {
-	case stages.FailDeny:
-		return unknown + ": if it does not, every request is denied after a rollback (on_store_failure: deny)"
-	case stages.FailAllow:
-		return unknown + ": if it does not, no request is limited after a rollback (on_store_failure: allow)"
-	}
-	return unknown
-}
-
 // awayAfterRollback says what a rollback would do, to an authoritative whose store is away.
 func awayAfterRollback(rule string) string {
 	switch rule {

@@ -112,3 +112,17 @@ func (o *Outlook) now(as Answering) string {
 	}
 	return cmp.Or(clients[o.OnStoreFailure], share) + doctorNext
 }
+
+// PressDenies says why the red button would have this instance deny every request of the policy: the authoritative does not answer,
+// and the candidate, which decides now, does. It is "" if the button is safe. unasked says that nobody asks the authoritative's store.
+func (o *Outlook) PressDenies(unasked bool) string {
+	switch {
+	case o.OnStoreFailure != stages.FailDeny || !o.Decides[algorithms.Candidate] || o.Sides[algorithms.Candidate] != Answers:
+		return ""
+	case o.Sides[algorithms.Authoritative] != Answers:
+		return o.sideAway(algorithms.Authoritative) + ", and on_store_failure is deny: every request would be denied"
+	case unasked:
+		return "it is completed, so nobody knows whether the authoritative's store answers, and on_store_failure is deny"
+	}
+	return ""
+}

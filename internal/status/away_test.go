@@ -21,13 +21,22 @@ func TestOwnStoreIsUnreachableUntilTheLastBreakerCloses(t *testing.T) {
 		own(a, stages.FailDeny)
 		a.Live[0].OwnStoreUnreachable = true
 	}
+	elsewhere := assessed(stages.Promoted, func(a *stages.Assessment) {
+		denies(a)
+		a.Spec.CandidateStore = "west"
+	})
+	repairs := func(s status.Step) bool { return matches(s.Text, "repair.*own Redis") }
+	if steps := reportOf(t, elsewhere).Next; !elsewhere.RollbackDenies() || !slices.ContainsFunc(steps, repairs) {
+		t.Errorf("a rollback: %t, %+v", elsewhere.RollbackDenies(), steps)
+	}
+
+	// Where both sides are away a rollback makes nothing worse.
 	a := assessed(stages.Promoted, denies)
+	if a.RollbackDenies() {
+		t.Error("a rollback is refused, and every request is denied already")
+	}
 	if p := reportOf(t, a); !matches(p.StoreUnreachable, "own Redis.*authoritative.* 1 of 1 .* 36 s.* deny: .*repair") || !p.Instances[0].OwnStoreUnreachable {
 		t.Error(p.StoreUnreachable)
-	}
-	repairs := func(s status.Step) bool { return matches(s.Text, "repair.*own Redis") }
-	if steps := reportOf(t, a).Next; !a.RollbackDenies() || !slices.ContainsFunc(steps, repairs) {
-		t.Errorf("a rollback: %t, %+v", a.RollbackDenies(), steps)
 	}
 
 	// A custom limiter has no name of a store either, and is in none.
