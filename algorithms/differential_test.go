@@ -9,7 +9,11 @@ import (
 
 func TestMemoryAgreesWithOracle(t *testing.T) {
 	memory := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
-	limitertest.Differential(t, 1, 50_000, limitertest.Backend{Name: "memory", Pair: memory})
+	programs := 50_000
+	if testing.Short() {
+		programs = 10_000
+	}
+	limitertest.Differential(t, 1, programs, limitertest.Backend{Name: "memory", Pair: memory})
 }
 
 // FuzzMemory looks for a trace on which the pair and the oracle differ.

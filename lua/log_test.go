@@ -62,7 +62,11 @@ func TestLongLogsAgreeWithOracle(t *testing.T) {
 	oracle := limitertest.OracleOf(t, l.side.Algorithm)
 	rng := rand.New(rand.NewPCG(5, 5))
 
-	for step := range 9000 {
+	steps := 9000
+	if testing.Short() {
+		steps = 3000
+	}
+	for step := range steps {
 		l.now += pauseOfLog(rng, l.side.Limit)
 		cost := costOfLog(rng, l.side.Limit)
 

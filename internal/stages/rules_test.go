@@ -18,7 +18,7 @@ type scenario struct {
 }
 
 // fullSearch and shortSearch are how many worlds of a scenario are searched, the second with -short.
-const fullSearch, shortSearch = 60000, 1500
+const fullSearch, shortSearch = 60000, 500
 
 // starts are acts by place and file: "0B2" starts B of generation 2 in place 0, "0A+" does so with its disk.
 func starts(list string) (acts []act) {
