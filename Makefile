@@ -2,7 +2,7 @@ GO          ?= go
 # `make test` has fewer programs of property tests and no tests that wait long; `make long` has all.
 SHORT        ?= -short
 # Steps of the differential test, in `make test` and in `make oracle`.
-STEPS        ?= $(if $(SHORT),10000,200000)
+STEPS        ?= $(if $(SHORT),4000,200000)
 ORACLE_STEPS ?= 10000000
 # Tests of processes that run at once: they wait for most of their time.
 WAITING      ?= 8

@@ -162,6 +162,7 @@ func denied(t *testing.T, admin *redis.Client) (list []string) {
 // The rights that doctor recommends are enough for the library and the commands, and
 // allow nothing else.
 func TestMinimalRights(t *testing.T) {
+	t.Parallel()
 	addr, name := privateServer(t), namespace()
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
@@ -231,6 +232,7 @@ func isRefusal(err error) bool {
 
 // If a single right is missing, doctor names it.
 func TestDoctorNamesWhatIsRefused(t *testing.T) {
+	t.Parallel()
 	addr, name := privateServer(t), namespace()
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
@@ -327,6 +329,7 @@ func TestDoctorOnABadRedis(t *testing.T) {
 }
 
 func TestDoctorOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t)
 	addr, name := cluster.Options().Addrs[0], namespace()
 

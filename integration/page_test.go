@@ -37,6 +37,7 @@ policies:
 // After traffic of hostile clients, the status page in a browser shows their keys as text
 // and runs nothing.
 func TestStatusPageInABrowser(t *testing.T) {
+	t.Parallel()
 	set, err := policies.Load("page.yaml", []byte(pageFile))
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 
 // The page is drawn at each width and in both colour schemes.
 func TestStatusPageDraws(t *testing.T) {
+	t.Parallel()
 	report := func(context.Context) (status.Report, error) { return threeDays(), nil }
 	url := servePage(t, status.Page(status.Source{Report: report}))
 	b := openBrowser(t)
@@ -211,6 +213,7 @@ func threeDays() status.Report {
 		Verdict: gate.Wait, Reason: "22 h of 48 h have been seen", NotBefore: &due,
 		Conditions: []gate.Condition{{Name: "time seen", Have: "22 h", Need: "48 h", Due: &due}},
 	}
+	p.Gate.ByCost = &gate.CostResults{}
 	for _, r := range evidence.AllRatios {
 		score := 42 / float64(1+r)
 		*p.Gate.Ratio(r) = gate.RatioResult{Ratio: &ratio, Threshold: 0.02, Score: score, UpperBound: &bound}

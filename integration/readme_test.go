@@ -169,6 +169,7 @@ func TestGuides(t *testing.T) {
 
 // The README's Pair limits, and counts whom its candidate would deny.
 func TestREADMEPair(t *testing.T) {
+	t.Parallel()
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
@@ -228,6 +229,7 @@ func limitedOf(t *testing.T, n int, send func() (*http.Response, error)) (limite
 
 // The README's service, of which it shows a part, limits and obeys the commands that the README shows.
 func TestREADMEService(t *testing.T) {
+	t.Parallel()
 	redisAddr, stop, err := startRedis()
 	if err != nil {
 		t.Fatal(err)
