@@ -44,7 +44,7 @@ var arrows = map[string][]string{
 	"adapters/fiberlimit":       {"internal/view", "policies", "shadow", "shadow/httplimit"},
 	"adapters/ginlimit":         {"policies", "shadow", "shadow/httplimit"},
 	"adapters/grpclimit":        {"algorithms", "internal/view", "policies", "shadow", "shadow/httplimit"},
-	"envoy":                     {"policies", "shadow", "shadow/httplimit"},
+	"envoy":                     {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"shadow/httplimit/chiroute": {}, // a module of its own, as are the adapters
 	"internal/accesslog":        {},
 	"internal/adaptive":         {},

@@ -23,13 +23,17 @@ type Config struct {
 	Fields httplimit.Fields
 	// RetryJitter is as in httplimit.Config: a share of the wait, 0 to 1, by which Retry-After is spread.
 	RetryJitter float64
+	// Upstream adds httplimit.DebugField to requests that are passed on: what both sides have answered to the descriptor that
+	// matters most. Envoy appends it to what the client has sent under that name.
+	Upstream bool
 }
 
 // Service is the rate limit service. It is safe for concurrent use.
 type Service struct {
 	rls.UnimplementedRateLimitServiceServer
-	decider Decider
-	limits  *httplimit.Limits
+	decider  Decider
+	limits   *httplimit.Limits
+	upstream bool
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
@@ -37,7 +41,7 @@ var _ rls.RateLimitServiceServer = (*Service)(nil)
 // New returns a service, for rls.RegisterRateLimitServiceServer.
 func New(by Decider, cfg Config) *Service {
 	settings := httplimit.Settings{Fields: cfg.Fields, RetryJitter: cfg.RetryJitter}
-	return &Service{decider: by, limits: httplimit.NewLimits(by, settings)}
+	return &Service{decider: by, limits: httplimit.NewLimits(by, settings), upstream: cfg.Upstream}
 }
 
 // ShouldRateLimit judges every descriptor and charges each. The whole is over its limit if any descriptor is. The error is
@@ -61,6 +65,10 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rls.RateLimitRequest) 
 		response.Statuses = append(response.Statuses, status)
 	}
 	response.ResponseHeadersToAdd = s.headersOf(told)
+	response.DynamicMetadata = metadataOf(decisions)
+	if s.upstream {
+		response.RequestHeadersToAdd = upstreamOf(told)
+	}
 	return response, nil
 }
 

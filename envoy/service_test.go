@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -191,6 +192,48 @@ func TestHeaders(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+// Envoy is told both sides of each policy that has two, for its log, and if asked the service behind it, too. The first
+// request is admitted by both, and the candidate would deny the second.
+func TestOtherSide(t *testing.T) {
+	for _, upstream := range []bool{false, true} {
+		client := clientOf(t, envoy.New(harnessOf(t, edge, still), envoy.Config{Upstream: upstream}))
+		for i, want := range []struct{ candidate, header string }{
+			{"allowed", `policy="per-user", enforced=authoritative, allowed=?1, candidate=?1;remaining=0`},
+			{"denied", `policy="per-user", enforced=authoritative, allowed=?1, candidate=?0;remaining=0`},
+		} {
+			answer, err := client.ShouldRateLimit(t.Context(), requestOf(descriptor("user", "ann"), descriptor("path", "/a")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			metadata := map[string]any{"per-user": map[string]any{
+				"enforced": "authoritative", "authoritative": "allowed", "candidate": want.candidate,
+			}}
+			if got := answer.DynamicMetadata.AsMap(); !reflect.DeepEqual(got, metadata) {
+				t.Errorf("request %d: %v, want %v", i, got, metadata)
+			}
+
+			header := ""
+			for _, h := range answer.RequestHeadersToAdd {
+				header += h.Key + ": " + h.Value
+			}
+			if !upstream {
+				want.header = ""
+			} else {
+				want.header = "shadowlimit-debug: " + want.header
+			}
+			if header != want.header {
+				t.Errorf("request %d: %s, want %s", i, header, want.header)
+			}
+		}
+
+		// A policy without a candidate has no other side.
+		answer, err := client.ShouldRateLimit(t.Context(), requestOf(descriptor("user", "bob", "path", "/a")))
+		if err != nil || answer.DynamicMetadata != nil {
+			t.Errorf("%v %v", answer, err)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ type options struct {
 func optionsOf(c *cli.Context) (*options, error) {
 	o := &options{
 		file: c.String("config"), addresses: c.StringSlice("listen"), http: c.String("http"), insecure: c.Bool("insecure"),
-		service: envoy.Config{RetryJitter: c.Float64("retry-jitter")},
+		service: envoy.Config{RetryJitter: c.Float64("retry-jitter"), Upstream: c.Bool("upstream")},
 	}
 
 	style, known := fieldStyles[c.String("fields")]
