@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -115,25 +114,5 @@ func TestSweepOfRanges(t *testing.T) {
 		case err != nil || got != want:
 			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
 		}
-	}
-}
-
-// The sample of a sweep in docs/replay.md is the beginning of what the command above it prints.
-func TestSampleOfSweepIsReal(t *testing.T) {
-	text, err := os.ReadFile("../../docs/replay.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, sample, found := strings.Cut(string(text), "\n## Many candidates\n")
-	_, sample, _ = strings.Cut(sample, "\n$ shadowlimit ")
-	sample, _, _ = strings.Cut(sample, "\n```")
-	line, want, _ := strings.Cut(sample, "\n")
-	if !found || !strings.HasPrefix(line, "replay ") {
-		t.Fatalf("no sample: %q", line)
-	}
-
-	args := strings.Fields(strings.Replace(line, "internal/", "../../internal/", 1))
-	if status, out, talk := shell(t, "", args...); status != exitOK || !strings.HasPrefix(out, want+"\n") {
-		t.Errorf("%s: status %d, and not the sample:\n%s\nbut\n%s%s", line, status, want, out, talk)
 	}
 }

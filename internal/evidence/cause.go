@@ -7,7 +7,7 @@ import (
 )
 
 // Cause is the probable reason why two sides differ. It is guessed from both sides' limits and shapes and from the
-// answer of the side that allows; docs/causes.md says how good the guess is.
+// answer of the side that allows; TestCauses says how good the guess is.
 type Cause int
 
 const (

@@ -2,11 +2,8 @@ package evidence_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +11,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
-
-var update = flag.Bool("update", false, "write docs/causes.md")
 
 type sides [2]algorithms.Side
 
@@ -263,68 +258,21 @@ func (f *synchronizedFleet) one(at, every time.Duration, process int) *algorithm
 	return f.processes[process]
 }
 
-const causesHead = `# Causes of a divergence
-
-` + "`shadowlimit_divergence_causes_total`" + ` counts differences by their probable cause. The cause is guessed from how the
-two sides forget, from their limits, and from the answer of the side that allows: how much remains at that instant, and how
-long until the side is as if unused. It is a hint where to look; the gate does not use it. A custom limiter does not say how
-it forgets, so its differences are ` + "`other`" + `, or ` + "`per_process`" + ` where the file says that each instance has such a budget.
-
-| cause | what it means |
-|---|---|
-| window_boundary | a window of one side has ended, and the other side still counts the requests in it |
-| burst_shape | a bucket allows less at once, or more over a window, than the other |
-| limit_value | one side's limit is lower, and is used up; always of a first limit |
-| store_lag | the sides are equal, but in two stores, and judged at slightly different instants |
-| cold_state | the side that allows lacks what the other side has counted: it was restarted, failed over, or is new |
-| other | a side is custom and does not say how it forgets |
-| sync_lag | the sides are equal, but one is [synchronized](synchronized.md): it learns of other instances behind its decisions |
-| per_process | a custom side has a [budget in each instance](policies.md#per-process-to-fleet), and the other side one for all |
-
-The table shows how good the guess is where the reason is known: pairs that differ for one reason only, in twenty minutes of
-bursty traffic of costs 1 and 3 (` + "`TestCauses`" + `). After the first differences, the effect of lost state looks like lag between two
-stores.
-
-| pair | differences | found | taken for |
-|---|---|---|---|
-`
-
-// Where the reason of a difference is known, the guess is right for most differences.
+// Where the reason of a difference is known, the guess is right for nine of ten differences.
 func TestCauses(t *testing.T) {
-	var b strings.Builder
-	b.WriteString(causesHead)
 	for _, c := range causeCases {
 		found := c.run(t)
-
 		var sum int64
-		var others []string
-		for i, n := range found {
+		for _, n := range found {
 			sum += n
-			if evidence.Cause(i) != c.want && n > 0 {
-				others = append(others, fmt.Sprintf("%s %d", evidence.Cause(i), n))
-			}
 		}
-
-		fmt.Fprintf(&b, "| %s | %d | %s %d | %s |\n", c.name, sum, c.want, found[c.want], strings.Join(others, ", "))
 		least := sum * 9 / 10
 		if c.cold {
 			least = 1 // later differences look like lag
 		}
-
 		if sum == 0 || found[c.want] < least {
-			t.Errorf("%s: %s for %d of %d differences, else %v", c.name, c.want, found[c.want], sum, others)
+			t.Errorf("%s: %s for %d of %d differences: %v", c.name, c.want, found[c.want], sum, found)
 		}
-	}
-
-	const file = "../../docs/causes.md"
-	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
-		t.Errorf("%s does not match the test (%v); if the change is meant: go test ./internal/evidence -update", file, err)
 	}
 }
 

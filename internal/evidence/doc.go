@@ -16,5 +16,5 @@
 // hashes. With a secret, names are HMACs and hashes are keyed, except for those of the HyperLogLogs, which are of the key
 // in clear. Counts of distinct keys are estimates (about 1 % in Redis), and counts of frequent keys have a stated error.
 //
-// The cause of a difference is a guess from the answers of both sides and their limits; docs/causes.md says how good.
+// The cause of a difference is a guess from the answers of both sides and their limits; TestCauses says how good.
 package evidence
