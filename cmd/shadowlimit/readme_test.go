@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,46 @@ func TestREADMEPolicyReplays(t *testing.T) {
 		if counts[name] < 50 {
 			t.Errorf("%v requests are %s: the log does not exercise the example", counts[name], name)
 		}
+	}
+}
+
+// The policy files of the other pages are valid, and the tests that docs/policies.md shows hold.
+func TestPolicyFilesOfDocuments(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, suites := 0, 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rest := range strings.Split(string(text), "\n```yaml\n")[1:] {
+			block, _, _ := strings.Cut(rest, "\n```")
+			switch {
+			case strings.HasPrefix(block, "version: 1"):
+				files++
+				if status, out, talk := shell(t, "", "validate", write(t, "checkout.yaml", []byte(block))); status != exitOK {
+					t.Errorf("%s: %s%s", page, out, talk)
+				}
+			case strings.HasPrefix(block, "policies: checkout.yaml"):
+				suites++
+				_, policy, _ := strings.Cut(string(text), "\n```yaml\n")
+				policy, _, _ = strings.Cut(policy, "\n```")
+				file := write(t, "checkout.yaml", []byte(policy))
+				suite := filepath.Join(filepath.Dir(file), "checkout.tests.yaml")
+				if err := os.WriteFile(suite, []byte(block), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if status, out, talk := shell(t, "", "test", suite); status != exitOK {
+					t.Errorf("%s: %s%s", page, out, talk)
+				}
+			}
+		}
+	}
+	if files < 3 || suites != 1 {
+		t.Errorf("%d policy files and %d suites were found", files, suites)
 	}
 }
 
