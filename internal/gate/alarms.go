@@ -1,12 +1,10 @@
 package gate
 
 import (
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
-	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // Recent is what the alarms look at while a candidate is enforced for some keys.
@@ -54,6 +52,16 @@ type Alarm struct {
 	Harm float64
 }
 
+// Or returns the alarm that asks for more, the first of two that ask for the same.
+func (a Alarm) Or(b Alarm) Alarm {
+	b.Harm = math.Max(a.Harm, b.Harm)
+	if b.Level > a.Level {
+		return b
+	}
+	a.Harm = b.Harm
+	return a
+}
+
 // Alarms judges the last minutes: the raw ratios of the last 15, and the triggers. It
 // needs a configuration with its defaults filled in, and keeps nothing between calls.
 func Alarms(cfg Config, r Recent) Alarm {
@@ -70,57 +78,3 @@ func Alarms(cfg Config, r Recent) Alarm {
 
 // Triggers judges the last ticks, beside the minutes of the last assessment, for the time between two assessments.
 func Triggers(cfg Config, r Recent) Alarm { return windowOf(cfg, r).triggers() }
-
-// rawMinutes is how far back the alarm on raw ratios looks.
-const rawMinutes = 15
-
-// rawRatios returns the alarm of the raw ratios of the last 15 minutes, for a candidate that is
-// enforced for some keys. Both of its levels need at least 3 keys; a hold needs as many
-// requests as a block, a rollback a fifth of that, and at least 20. What was usual before the stage is no alarm.
-func (w *window) rawRatios() (worst Alarm) {
-	sum, to := w.lastMinutes(), (w.minute()+1)*aMinute
-
-	// Newly denied is part of the divergence, and it is what clients see. So it is named first where both ask for as much.
-	for _, r := range byHarm {
-		if r.ByCost() { // one request may be most of 15 minutes: only whole hours are judged by cost
-			continue
-		}
-
-		// One or two clients cannot stop a migration.
-		numerator, denominator := r.Of(sum.Tally)
-		if denominator == 0 || !sum.Sample(r).AtLeastThree() {
-			continue
-		}
-
-		if w.cfg.Threshold(r) == 0 || !w.unusual(sum.Tally, r.Of, w.cfg.Threshold(r), usualMargin) {
-			continue
-		}
-
-		// A rollback needs fewer requests than a hold, because it asks for a far larger ratio.
-		p0, ratio := w.cfg.Threshold(r), float64(numerator)/float64(denominator)
-		ratio = math.Max(0, ratio-shiftedBy*w.disturbed.share(r, to-rawMinutes*aMinute, to))
-		level := Calm
-		switch {
-		case ratio >= math.Max(capOf(p0), math.Min(20*p0, 0.9)) && denominator >= max(20, leastDenominator(p0)/5):
-			level = RollBack
-		case ratio >= capOf(p0) && denominator >= leastDenominator(p0):
-			level = Hold
-		}
-		if level > worst.Level {
-			worst.Level = level
-			worst.Reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s",
-				r, humanize.Percent(ratio), denominatorWords[r], rawMinutes, humanize.Percent(p0))
-		}
-	}
-	return worst
-}
-
-// plain reports whether a raw ratio of newly denied that is above its cap hurts many clients, and
-// as much as a sudden rise.
-func (w *window) plain() bool {
-	to := (w.minute() + 1) * aMinute
-	t := w.disturbed.lessen(w.lastMinutes().Tally, to-rawMinutes*aMinute, to)
-	numerator, denominator := newlyDenied(t)
-	return w.harmedKeys() >= suddenKeys && w.unusual(t, newlyDenied, w.cfg.NewlyDenied, usualMargin) &&
-		float64(numerator) >= math.Min(suddenTimes*w.cfg.NewlyDenied, suddenMost)*float64(denominator)
-}

@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 )
@@ -78,3 +79,5 @@ func recent(minutes []evidence.Minute, from int64) (t evidence.Tally) {
 	}
 	return t
 }
+
+func atMinute(unix int64) time.Time { return time.Unix(unix*60, 0).UTC() }

@@ -27,60 +27,6 @@ const (
 	shiftedBy = 10
 )
 
-// Sides says how the sides of a policy keep what they remember. The time of the zero Sides is undisturbed.
-type Sides struct {
-	// Apart reports that they share no record.
-	Apart bool
-	// Window is how long a side may depend on one check.
-	Window time.Duration
-	// Copied reports that a candidate which begins beside the authoritative begins as its copy.
-	Copied bool
-	// Stores are the names of their stores, by role; "" for one without a name.
-	Stores [2]string
-	// First reports that there is no authoritative: the candidate is a first limit, and the only ratio is how many requests
-	// it newly denies of all.
-	First bool `json:",omitempty"`
-}
-
-// threshold returns the threshold by which a ratio is judged; 0 if it is not.
-func (s *Sides) threshold(cfg Config, r evidence.Ratio) float64 {
-	if s.First && r.OfRequests() != evidence.OfAllows {
-		return 0
-	}
-	return cfg.Threshold(r)
-}
-
-// compared returns the minutes as they are judged. What a first limit failed to answer was not compared: its only ratio has no place
-// for it.
-func (s *Sides) compared(minutes []evidence.Minute) []evidence.Minute {
-	if !s.First {
-		return minutes
-	}
-	minutes = slices.Clone(minutes)
-	for i := range minutes {
-		m := &minutes[i]
-		uncompare(&m.Tally)
-		if m.Extra != nil {
-			extra := *m.Extra
-			uncompare(&extra)
-			m.Extra = &extra
-		}
-	}
-	return minutes
-}
-
-func uncompare(t *evidence.Tally) {
-	t[evidence.Inconclusive], t[evidence.CandidateError] = t[evidence.Inconclusive]+t[evidence.CandidateError], 0
-}
-
-// timed is the ratio whose undisturbed time is the time seen.
-func (s *Sides) timed() evidence.Ratio {
-	if s.First {
-		return evidence.OfAllows
-	}
-	return evidence.OfComparisons
-}
-
 // disturbance is which time is disturbed, and how much. Its time is in units, which are minutes or ticks.
 type disturbance struct {
 	Sides
@@ -96,6 +42,14 @@ type disturbance struct {
 type mark struct {
 	evidence.Span
 	why string
+}
+
+// words says why the time is no evidence, and until when if that is not over.
+func (m *mark) words(now int64) string {
+	if m.To <= now || m.To == now+1 {
+		return m.why
+	}
+	return m.why + ", so the time until " + dated(atMinute(m.To)) + " is no evidence"
 }
 
 // costs are sums of costs.
@@ -201,6 +155,13 @@ func (d *disturbance) add(at int64, of *evidence.Disturbance, t evidence.Tally) 
 	d.at, d.sums = append(d.at, at), append(d.sums, sum)
 }
 
+// unheard marks the time since an instance has last written; the zero time is of none.
+func (d *disturbance) unheard(since time.Time, now int64) {
+	if !since.IsZero() {
+		d.mark(since.Unix()/d.unit, now+1, "an instance has not written since "+dated(since.UTC()))
+	}
+}
+
 // between returns the costs from one unit up to another, and of the window before.
 func (d *disturbance) between(from, to int64) (sum costs) {
 	if len(d.sums) == 0 {
@@ -248,114 +209,6 @@ func (d *disturbance) hours(r evidence.Ratio, p0 float64, since, now int64) span
 // keptSince returns the first minute of some time that a ledger keeps.
 func keptSince(since, now int64) int64 { return max(since, now-int64(keptFor.Minutes())) }
 
-// disturbed returns the disturbance of the evidence, in minutes.
-func (e *Evidence) disturbed(since, now int64) *disturbance {
-	d := newDisturbance(e.Sides, time.Minute, e.Since)
-	d.addMinutes(e.History.Minutes)
-	if !e.Sides.Apart {
-		return d.finish()
-	}
-
-	// Nobody knows what an hour had that is missing, nor what an instance has counted that is not heard.
-	live := spans(e.History.Live)
-	for hour := keptSince(since, now)/minutesAnHour + 1; (hour+1)*minutesAnHour <= now; hour++ {
-		if span := (evidence.Span{From: hour * minutesAnHour, To: (hour + 1) * minutesAnHour}); live.within(span) == 0 {
-			d.mark(span.From, span.To+d.window(), hourMissing)
-		}
-	}
-	d.unheard(e.Unheard, now)
-	return d.finish()
-}
-
-// unheard marks the time since an instance has last written; the zero time is of none.
-func (d *disturbance) unheard(since time.Time, now int64) {
-	if !since.IsZero() {
-		d.mark(since.Unix()/d.unit, now+1, "an instance has not written since "+dated(since.UTC()))
-	}
-}
-
-// disturb fills in how much of the last day's time counts, by the ratio of all comparisons.
-func (q *Quality) disturb(j *judgement) {
-	day, disturbed := evidence.Span{From: max(j.since, j.now-minutesADay), To: j.now}, j.timed().disturbed
-	var live, lost int64
-	for _, span := range j.evidence.History.Live {
-		span = evidence.Span{From: max(span.From, day.From), To: min(span.To, day.To)}
-		live += max(0, span.To-span.From)
-		lost += disturbed.within(span)
-	}
-	q.UndisturbedHours = (time.Duration(live-lost) * time.Minute).Hours()
-	q.Disturbed = fraction(lost, live)
-	q.DisturbedBy = strings.Join(j.disturbedBy(day), "; ")
-}
-
-// disturbedBy says what has disturbed some time.
-func (j *judgement) disturbedBy(time evidence.Span) (list []string) {
-	s := j.timed()
-	hours := j.disturbance.hours(s.of, s.threshold, time.From, time.To)
-	if n := len(hours); n > 0 {
-		list = append(list, j.oneSided(s, evidence.Span{From: hours[n-1].From, To: min(hours[n-1].To, time.To)}))
-	}
-	for i := range j.disturbance.marks {
-		m := &j.disturbance.marks[i]
-		if why := m.words(j.now); m.From < time.To && m.To > time.From && !slices.Contains(list, why) {
-			list = append(list, why)
-		}
-	}
-	return list
-}
-
-// words says why the time is no evidence, and until when if that is not over.
-func (m *mark) words(now int64) string {
-	if m.To <= now || m.To == now+1 {
-		return m.why
-	}
-	return m.why + ", so the time until " + dated(atMinute(m.To)) + " is no evidence"
-}
-
-// oneSided says how much of the cost has reached one side only in some time, for how long, and why.
-func (j *judgement) oneSided(s *ratio, time evidence.Span) string {
-	share := humanize.Percent(j.disturbance.share(s.of, time.From, time.To))
-	text := share + " of the cost has reached one side only"
-	if since := s.disturbed.at(time.To - 1); 0 < since.From && since.From < since.To {
-		text += " for " + hoursOfMinutes(time.To-since.From)
-	}
-	if time.To < j.now {
-		text += " until " + dated(atMinute(time.To))
-	}
-	return fmt.Sprintf("%s; %s needs at most %s (%s)", text,
-		humanize.Percent(s.threshold), humanize.Percent(s.threshold/forgiven), j.reasons(time))
-}
-
-// reasonWords say why a side has missed checks, by the names of the reasons.
-var reasonWords = map[string]string{
-	"other":        "clients that left before",
-	"queue_full":   "a full queue of",
-	"breaker_open": "an open breaker of",
-	"store_failed": "timeouts and errors of",
-	"memory_full":  "full memory of",
-}
-
-// reasons names what sides have missed, the largest part first, from the window before some time on.
-func (j *judgement) reasons(time evidence.Span) string {
-	var sum evidence.Minute
-	for _, m := range between(j.evidence.History.Minutes, time.From-j.disturbance.window(), time.To) {
-		sum.Join(&evidence.Minute{Disturbed: m.Disturbed})
-	}
-
-	parts := sum.Disturbed.Parts()
-	list := make([]string, len(parts))
-	for i, p := range parts {
-		list[i] = reasonWords[p.Reason.String()] + " " + cmp.Or(j.disturbance.Stores[p.Role], "the "+p.Role.String())
-		if len(parts) > 1 {
-			list[i] = humanize.Percent(float64(p.Cost)/float64(sum.Disturbed.Missed())) + " " + list[i]
-		}
-	}
-	return strings.Join(list, ", ")
-}
-
-// timed is the ratio whose undisturbed time is the time seen.
-func (j *judgement) timed() *ratio { return &j.ratios[j.evidence.Sides.timed()] }
-
 // blocksAgainst returns the blocks of minutes as they count against the candidate: those of the stream where they are the
 // same.
 func (d *disturbance) blocksAgainst(s *ratio, minutes []evidence.Minute, since, now int64) []block {
@@ -373,4 +226,146 @@ func (d *disturbance) blocksAgainst(s *ratio, minutes []evidence.Minute, since, 
 		b.ratio = d.lessened(b.ratio, s.of, b.From, b.To)
 	}
 	return blocks
+}
+
+// disturbed returns the disturbance of the evidence, in minutes.
+func disturbanceOf(e *Evidence, since, now int64) *disturbance {
+	d := newDisturbance(e.Sides, time.Minute, e.Since)
+	d.addMinutes(e.History.Minutes)
+	if !e.Sides.Apart {
+		return d.finish()
+	}
+
+	// Nobody knows what an hour had that is missing, nor what an instance has counted that is not heard.
+	live := spans(e.History.Live)
+	for hour := keptSince(since, now)/minutesAnHour + 1; (hour+1)*minutesAnHour <= now; hour++ {
+		if span := (evidence.Span{From: hour * minutesAnHour, To: (hour + 1) * minutesAnHour}); live.within(span) == 0 {
+			d.mark(span.From, span.To+d.window(), hourMissing)
+		}
+	}
+	d.unheard(e.Unheard, now)
+	return d.finish()
+}
+
+// disturbedLately is what can disturb the last minutes: by the ticks of the keys for which the candidate is enforced, and by the
+// minutes of all keys, which reach back further than ticks. The zero value is of undisturbed time.
+type disturbedLately struct{ ticks, minutes disturbance }
+
+func latelyOf(r *Recent) disturbedLately {
+	l := disturbedLately{
+		ticks:   *newDisturbance(r.Sides, evidence.TickSeconds*time.Second, r.Since),
+		minutes: *newDisturbance(r.Sides, time.Minute, r.Since),
+	}
+	now := r.Now.Unix()
+	l.ticks.addTicks(r.Ticks)
+	l.minutes.addMinutes(between(r.Minutes, now/60-int64(TicksBack.Minutes())-l.minutes.window(), math.MaxInt64))
+	if r.Sides.Apart {
+		l.ticks.unheard(r.Unheard, now/evidence.TickSeconds)
+		l.minutes.unheard(r.Unheard, now/60)
+	}
+
+	// What is known of minutes holds for their ticks.
+	for i := range l.minutes.marks {
+		m := &l.minutes.marks[i]
+		l.ticks.mark(m.From*aMinute, m.To*aMinute, m.why)
+	}
+	l.ticks.finish()
+	l.minutes.finish()
+	return l
+}
+
+// share returns the larger one-sided share of both, in some ticks and the window before them.
+func (l *disturbedLately) share(r evidence.Ratio, from, to int64) float64 {
+	return math.Max(l.ticks.share(r, from, to), l.minutes.share(r, from/aMinute, (to+aMinute-1)/aMinute))
+}
+
+// calm reports whether nothing has disturbed the time.
+func (l *disturbedLately) calm() bool {
+	return len(l.ticks.sums)+len(l.minutes.sums)+len(l.ticks.silent) == 0
+}
+
+// lessen takes from differences what a disturbance of some ticks may have done.
+func (l *disturbedLately) lessen(t evidence.Tally, from, to int64) evidence.Tally {
+	share := l.share(evidence.OfAllows, from, to)
+	if share == 0 {
+		return t
+	}
+	for _, o := range [...]evidence.Outcome{evidence.NewlyDenied, evidence.NewlyAllowed} {
+		t[o] = max(0, t[o]-int64(math.Ceil(shiftedBy*share*float64(t.AuthoritativeAllows()))))
+	}
+	return t
+}
+
+// qualityOf says how much of the last day was compared, and how much of its time counts, by the ratio of all comparisons.
+func qualityOf(j *judgement) Quality {
+	day, disturbed := evidence.Span{From: max(j.since, j.now-minutesADay), To: j.now}, j.timed().disturbed
+	var live, lost int64
+	for _, span := range j.evidence.History.Live {
+		span = evidence.Span{From: max(span.From, day.From), To: min(span.To, day.To)}
+		live += max(0, span.To-span.From)
+		lost += disturbed.within(span)
+	}
+	return Quality{
+		Coverage:         coverageOf(j.lastDay()),
+		UndisturbedHours: (time.Duration(live-lost) * time.Minute).Hours(),
+		Disturbed:        fraction(lost, live),
+		DisturbedBy:      strings.Join(disturbedBy(j, day), "; "),
+	}
+}
+
+// disturbedBy says what has disturbed some time.
+func disturbedBy(j *judgement, time evidence.Span) (list []string) {
+	s := j.timed()
+	hours := j.disturbance.hours(s.of, s.threshold, time.From, time.To)
+	if n := len(hours); n > 0 {
+		list = append(list, oneSided(j, s, evidence.Span{From: hours[n-1].From, To: min(hours[n-1].To, time.To)}))
+	}
+	for i := range j.disturbance.marks {
+		m := &j.disturbance.marks[i]
+		if why := m.words(j.now); m.From < time.To && m.To > time.From && !slices.Contains(list, why) {
+			list = append(list, why)
+		}
+	}
+	return list
+}
+
+// oneSided says how much of the cost has reached one side only in some time, for how long, and why.
+func oneSided(j *judgement, s *ratio, time evidence.Span) string {
+	share := humanize.Percent(j.disturbance.share(s.of, time.From, time.To))
+	text := share + " of the cost has reached one side only"
+	if since := s.disturbed.at(time.To - 1); 0 < since.From && since.From < since.To {
+		text += " for " + hoursOfMinutes(time.To-since.From)
+	}
+	if time.To < j.now {
+		text += " until " + dated(atMinute(time.To))
+	}
+	return fmt.Sprintf("%s; %s needs at most %s (%s)", text,
+		humanize.Percent(s.threshold), humanize.Percent(s.threshold/forgiven), reasons(j, time))
+}
+
+// reasonWords say why a side has missed checks, by the names of the reasons.
+var reasonWords = map[string]string{
+	"other":        "clients that left before",
+	"queue_full":   "a full queue of",
+	"breaker_open": "an open breaker of",
+	"store_failed": "timeouts and errors of",
+	"memory_full":  "full memory of",
+}
+
+// reasons names what sides have missed, the largest part first, from the window before some time on.
+func reasons(j *judgement, time evidence.Span) string {
+	var sum evidence.Minute
+	for _, m := range between(j.evidence.History.Minutes, time.From-j.disturbance.window(), time.To) {
+		sum.Join(&evidence.Minute{Disturbed: m.Disturbed})
+	}
+
+	parts := sum.Disturbed.Parts()
+	list := make([]string, len(parts))
+	for i, p := range parts {
+		list[i] = reasonWords[p.Reason.String()] + " " + cmp.Or(j.disturbance.Stores[p.Role], "the "+p.Role.String())
+		if len(parts) > 1 {
+			list[i] = humanize.Percent(float64(p.Cost)/float64(sum.Disturbed.Missed())) + " " + list[i]
+		}
+	}
+	return strings.Join(list, ", ")
 }

@@ -61,3 +61,57 @@ func (e *Evidence) keysDenied(before int64) int64 {
 	}
 	return n
 }
+
+// Sides says how the sides of a policy keep what they remember. The time of the zero Sides is undisturbed.
+type Sides struct {
+	// Apart reports that they share no record.
+	Apart bool
+	// Window is how long a side may depend on one check.
+	Window time.Duration
+	// Copied reports that a candidate which begins beside the authoritative begins as its copy.
+	Copied bool
+	// Stores are the names of their stores, by role; "" for one without a name.
+	Stores [2]string
+	// First reports that there is no authoritative: the candidate is a first limit, and the only ratio is how many requests
+	// it newly denies of all.
+	First bool `json:",omitempty"`
+}
+
+// threshold returns the threshold by which a ratio is judged; 0 if it is not.
+func (s *Sides) threshold(cfg Config, r evidence.Ratio) float64 {
+	if s.First && r.OfRequests() != evidence.OfAllows {
+		return 0
+	}
+	return cfg.Threshold(r)
+}
+
+// compared returns the minutes as they are judged. What a first limit failed to answer was not compared: its only ratio has no place
+// for it.
+func (s *Sides) compared(minutes []evidence.Minute) []evidence.Minute {
+	if !s.First {
+		return minutes
+	}
+	minutes = slices.Clone(minutes)
+	for i := range minutes {
+		m := &minutes[i]
+		uncompare(&m.Tally)
+		if m.Extra != nil {
+			extra := *m.Extra
+			uncompare(&extra)
+			m.Extra = &extra
+		}
+	}
+	return minutes
+}
+
+func uncompare(t *evidence.Tally) {
+	t[evidence.Inconclusive], t[evidence.CandidateError] = t[evidence.Inconclusive]+t[evidence.CandidateError], 0
+}
+
+// timed is the ratio whose undisturbed time is the time seen.
+func (s *Sides) timed() evidence.Ratio {
+	if s.First {
+		return evidence.OfAllows
+	}
+	return evidence.OfComparisons
+}

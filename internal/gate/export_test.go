@@ -101,5 +101,5 @@ func Trace(cfg Config, e Evidence, steps []Step) (marks []Mark) {
 // ProtectedHarmOf asks the rule of protected keys alone: whether an hour keeps steps back, and its alarm.
 func ProtectedHarmOf(cfg Config, e *Evidence) (kept, alarm bool) {
 	j := judgement{cfg: cfg, evidence: e, now: e.Now.Unix() / 60, disturbance: &disturbance{}}
-	return len(j.protectedHours()) > 0, j.protectedAlarm().Level > Calm
+	return len(protectedHours(&j)) > 0, protectedAlarm(&j).Level > Calm
 }

@@ -43,15 +43,15 @@ var complaints = [...]complaint{
 // health returns the alarm of the candidate's health: a hold after holdTicks, and a
 // rollback after illMinutes. Ticks that nobody looked at while they lasted do not count: the ledger was away, and with it, as a
 // rule, the candidate's store. That is an outage, which has alerts of its own; what is read of it afterwards is over.
-func (w *window) health() Alarm {
-	first := sort.Search(len(w.ticks), func(i int) bool { return w.ticks[i].Unix*evidence.TickSeconds >= w.watched })
-	w = &window{ticks: w.ticks[first:], now: w.now}
+func health(ticks []evidence.Tick, watched, now int64) Alarm {
+	first := sort.Search(len(ticks), func(i int) bool { return ticks[i].Unix*evidence.TickSeconds >= watched })
+	ticks = ticks[first:]
 	for _, c := range complaints {
-		if w.ill(c) {
-			return Alarm{Level: RollBack, Reason: w.reason(c, illMinutes*aMinute), Health: true}
+		if ill(c, ticks, now) {
+			return Alarm{Level: RollBack, Reason: complaintText(c, lastTicks(ticks, now, illMinutes*aMinute), illMinutes*aMinute), Health: true}
 		}
-		if w.lasts(c, holdTicks, 1) {
-			return Alarm{Level: Hold, Reason: w.reason(c, holdTicks), Health: true}
+		if lasts(c, ticks, now, holdTicks, 1) {
+			return Alarm{Level: Hold, Reason: complaintText(c, lastTicks(ticks, now, holdTicks), holdTicks), Health: true}
 		}
 	}
 	return Alarm{}
@@ -59,17 +59,15 @@ func (w *window) health() Alarm {
 
 // ill reports whether a complaint is in each of illMinutes, from their first half minute to their last. What only touches three
 // minutes may be an outage of little more than one, which is long over.
-func (w *window) ill(c complaint) bool {
-	before := window{ticks: w.ticks, now: w.now - illMinutes*aMinute + holdTicks}
-	first, last := before.sum(holdTicks), w.sum(holdTicks)
-	return unwell(c, &first, 1) && unwell(c, &last, 1) && w.lasts(c, illMinutes, aMinute)
+func ill(c complaint, ticks []evidence.Tick, now int64) bool {
+	first, last := lastTicks(ticks, now-illMinutes*aMinute+holdTicks, holdTicks), lastTicks(ticks, now, holdTicks)
+	return unwell(c, &first, 1) && unwell(c, &last, 1) && lasts(c, ticks, now, illMinutes, aMinute)
 }
 
 // lasts reports whether a complaint is in each of the last n spans, each of some complete ticks.
-func (w *window) lasts(c complaint, n, ticks int64) bool {
+func lasts(c complaint, ticks []evidence.Tick, now, n, length int64) bool {
 	for i := range n {
-		span := window{ticks: w.ticks, now: w.now - i*ticks}
-		sum := span.sum(ticks)
+		sum := lastTicks(ticks, now-i*length, length)
 		if !unwell(c, &sum, c.least) {
 			return false
 		}
@@ -82,9 +80,8 @@ func unwell(c complaint, sum *evidence.Tick, least int64) bool {
 	return bad >= least && float64(bad) > unwellShare*float64(sum.Tally.Evaluations())
 }
 
-// reason words a complaint of the last ticks.
-func (w *window) reason(c complaint, ticks int64) string {
-	sum := w.sum(ticks)
+// complaintText words a complaint of the sum of some ticks.
+func complaintText(c complaint, sum evidence.Tick, ticks int64) string {
 	return fmt.Sprintf(c.words, ticks*evidence.TickSeconds, humanize.Grouped(c.of(&sum)), humanize.Counted(sum.Tally.Evaluations(), "request"))
 }
 
@@ -93,8 +90,7 @@ func (w *window) reason(c complaint, ticks int64) string {
 func Well(cfg Config, r Recent) bool {
 	w := windowOf(cfg, r)
 	for now := w.now; now > w.now-int64(TicksBack.Seconds())/evidence.TickSeconds; now-- {
-		then := window{cfg: cfg, ticks: w.ticks, now: now}
-		if then.health().Level != Calm {
+		if health(w.ticks, 0, now).Level != Calm {
 			return false
 		}
 	}

@@ -3,7 +3,6 @@ package gate
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -46,37 +45,22 @@ type protectedHour struct {
 
 // protectedHours returns the hours in which a protected key lost too much, in order. An hour counts when
 // it is over: until then a later minute could make the share smaller.
-func (j *judgement) protectedHours() (list []protectedHour) {
+func protectedHours(j *judgement) (list []protectedHour) {
 	hours := j.evidence.History.Hours
 	for i := range hours {
 		h := &hours[i]
 		span := evidence.Span{From: h.Unix * minutesAnHour, To: (h.Unix + 1) * minutesAnHour}
 		k := worstOf(j.cfg, h.Protected, (*evidence.ProtectedKey).Total, sinceBefore(hours, i))
-		if k != nil && j.stillLoses(k.Total(), span, j.disturbance.marked) {
+		if k != nil && stillLoses(j, k.Total(), span, j.disturbance.marked) {
 			list = append(list, protectedHour{span, k})
 		}
 	}
 	return list
 }
 
-// protected is the condition that no protected key has lost too much within as much time as the step has to have seen.
-func (j *judgement) protected() row {
-	over := j.cfg.SoakFor(j.evidence.Step.Percent)
-	most := humanize.Percent(mostLost)
-	c := condition(harmful, true, "protected keys", "within it", "at most "+most+" of an hour lost", "")
-	for _, h := range j.whole.protected {
-		if h.To <= j.now && h.To > j.now-int64(over/time.Minute) {
-			c.Met, c.Have = false, humanize.Percent(share(h.key.Total()))+" lost"
-			c.Reason = fmt.Sprintf("%s from %s to %s UTC; at most %s may be lost within %s", lossText(h.key, h.key.Total()),
-				stamp(atMinute(h.From)), atMinute(h.To).Format("15:04"), most, hours(over))
-		}
-	}
-	return c
-}
-
 // stillLoses reports whether a protected key loses too much also without what a disturbance of some time may have done. What
 // any key has lost in silent time may be this one's loss.
-func (j *judgement) stillLoses(n evidence.KeyTally, span evidence.Span, silent spans) bool {
+func stillLoses(j *judgement, n evidence.KeyTally, span evidence.Span, silent spans) bool {
 	unsure := int64(0)
 	for _, m := range between(j.evidence.History.Minutes, span.From, span.To) {
 		if silent.has(m.Unix) {
@@ -126,13 +110,13 @@ func lossText(k *evidence.ProtectedKey, n evidence.KeyTally) string {
 
 // protectedAlarm asks for a rollback where a protected key loses too much to an enforced candidate: within the last
 // minutes, within the hour, or over the last change of the hour.
-func (j *judgement) protectedAlarm() Alarm {
+func protectedAlarm(j *judgement) Alarm {
 	if j.evidence.Exposure.Since.IsZero() {
 		return Alarm{}
 	}
 
 	enforced := func(k *evidence.ProtectedKey) evidence.KeyTally { return k.Counts[candidate] }
-	both := j.protectedSince(j.hour() - 1)
+	both := protectedSince(j, hourOf(j)-1)
 	longer := func(k *evidence.ProtectedKey) (n evidence.KeyTally) {
 		if found := both.Find(k.Key); found != nil {
 			n = found.Total()
@@ -143,10 +127,10 @@ func (j *judgement) protectedAlarm() Alarm {
 		keys evidence.ProtectedKeys
 		from int64 // minute
 	}{
-		{j.evidence.Lately, j.now - latelyMinutes}, {j.protectedSince(j.hour()), j.hour() * minutesAnHour}, {both, (j.hour() - 1) * minutesAnHour},
+		{j.evidence.Lately, j.now - latelyMinutes}, {protectedSince(j, hourOf(j)), hourOf(j) * minutesAnHour}, {both, (hourOf(j) - 1) * minutesAnHour},
 	} {
 		k := worstOf(j.cfg, list.keys, enforced, longer)
-		if k != nil && j.stillLoses(enforced(k), evidence.Span{From: list.from, To: j.now + 1}, j.disturbance.silent) {
+		if k != nil && stillLoses(j, enforced(k), evidence.Span{From: list.from, To: j.now + 1}, j.disturbance.silent) {
 			return Alarm{Level: RollBack, Reason: fmt.Sprintf("%s to the enforced candidate; at most %s may be lost",
 				lossText(k, enforced(k)), humanize.Percent(mostLost))}
 		}
@@ -155,11 +139,11 @@ func (j *judgement) protectedAlarm() Alarm {
 }
 
 // hour is the hour of the clock that is judged.
-func (j *judgement) hour() int64 { return j.evidence.Now.Unix() / evidence.SecondsPerHour }
+func hourOf(j *judgement) int64 { return j.evidence.Now.Unix() / evidence.SecondsPerHour }
 
-func (j *judgement) protectedSince(hour int64) (sum evidence.ProtectedKeys) {
+func protectedSince(j *judgement, hour int64) (sum evidence.ProtectedKeys) {
 	for i := range j.evidence.History.Hours {
-		if h := &j.evidence.History.Hours[i]; h.Unix >= hour && h.Unix <= j.hour() {
+		if h := &j.evidence.History.Hours[i]; h.Unix >= hour && h.Unix <= hourOf(j) {
 			sum.Join(h.Protected)
 		}
 	}

@@ -83,6 +83,25 @@ func (s *ratio) above() bool {
 	return v != nil && *v >= s.threshold
 }
 
+// risenSince returns the regression score of a stage that began at a minute. A step that was
+// forced although the score was too high begins without it: the operator knew of it.
+func (s *ratio) risenSince(minute int64) float64 {
+	var r regression
+	begun := false
+	for _, b := range s.against.blocks {
+		if !begun && b.To > minute {
+			if begun = true; r.value() >= suspect {
+				r = regression{}
+			}
+		}
+		r.add(b.ratio, s.threshold, b.busy)
+	}
+	if !begun && r.value() >= suspect {
+		return 0
+	}
+	return r.value()
+}
+
 // certain is the score against a threshold at which a bound leaves it out: 1/40 for each of the two ends makes 95 %.
 const certain = 40
 

@@ -88,7 +88,53 @@ func (w *window) triggers() Alarm {
 			return Alarm{Level: RollBack, Reason: reason}
 		}
 	}
-	return w.health()
+	return health(w.ticks, w.watched, w.now)
+}
+
+// The guard of disturbed time looks at what the candidate does by itself.
+const (
+	mostDenied       = 0.9 // share of the requests
+	timesUsualDenied = 2
+)
+
+// deniesMost returns why the candidate does harm in disturbed time, in which differences count for little or nothing: it
+// denies nearly all requests, and far more than usual. "" if it does not.
+func (w *window) deniesMost() string {
+	p0, all := w.cfg.NewlyDenied, lastTicks(w.ticks, w.now, aMinute)
+	if !w.disturbs(&all) {
+		return ""
+	}
+
+	// A storm of a few clients is denied by right, and then the candidate must not be taken away.
+	lonely := all.Lonely.Top(fewClients).Total()
+	denied, answered := ownDenials(all.Tally)
+	denied, answered = denied+all.Alone[1]-lonely, answered+all.Alone[0]+all.Alone[1]-lonely
+	least := max(20, leastDenominator(p0)/5)
+	if answered < least || float64(denied) < mostDenied*float64(answered) ||
+		float64(denied) < timesUsualDenied*w.usual(ownDenials, p0)*float64(answered) {
+		return ""
+	}
+
+	// So is one of many, if the authoritative denies it, too, as far as it answers.
+	if numerator, allowed := newlyDenied(without(all.Denied, evidence.NewlyDenied, all.Tally)); all.Tally.Comparisons() >= least &&
+		(allowed < least || float64(numerator) < math.Min(suddenTimes*p0, suddenMost)*float64(allowed)) {
+		return ""
+	}
+	return fmt.Sprintf("within a minute the candidate denied %s of %s, more than twice as much as usual, while the sides could hardly be compared",
+		humanize.Percent(float64(denied)/float64(answered)), humanize.Counted(answered, "request"))
+}
+
+// disturbs reports whether differences of the last minute do not all count against the candidate.
+func (w *window) disturbs(minute *evidence.Tick) bool {
+	shifted := minute.Disturbed != nil && minute.Disturbed.Shifted != [2]int64{}
+	return shifted || minute.Alone != [2]int64{} || w.disturbed.share(evidence.OfComparisons, w.now-aMinute, w.now) > 0 ||
+		w.disturbed.ticks.silent.within(evidence.Span{From: w.now - aMinute, To: w.now}) > 0
+}
+
+// ownDenials is the share of requests that the candidate denies, of those that both sides have answered.
+func ownDenials(t evidence.Tally) (numerator, denominator int64) {
+	return t[evidence.AgreeDeny] + t[evidence.NewlyDenied] + t[evidence.ExpectedDenied],
+		t.AuthoritativeAllows() + t.AuthoritativeDenies()
 }
 
 // harmTicks is how far back the score of harmed clients looks.
@@ -126,10 +172,10 @@ func harmScore(ticks []evidence.Tick, p0 float64, now int64) float64 {
 	return score
 }
 
-// sum returns the last n complete ticks as one.
-func (w *window) sum(n int64) (sum evidence.Tick) {
-	for i := range w.ticks {
-		if t := &w.ticks[i]; t.Unix >= w.now-n && t.Unix < w.now {
+// lastTicks returns the last n complete ticks as one; now is the tick in progress.
+func lastTicks(ticks []evidence.Tick, now, n int64) (sum evidence.Tick) {
+	for i := range ticks {
+		if t := &ticks[i]; t.Unix >= now-n && t.Unix < now {
 			sum.Join(t)
 		}
 	}
@@ -139,10 +185,41 @@ func (w *window) sum(n int64) (sum evidence.Tick) {
 // harmedKeys counts the distinct keys that were newly denied within ten minutes.
 func (w *window) harmedKeys() int {
 	keys := map[uint32]bool{}
-	for _, key := range w.sum(evidence.FreshTicks).Harmed {
+	for _, key := range lastTicks(w.ticks, w.now, evidence.FreshTicks).Harmed {
 		keys[key] = true
 	}
 	return len(keys)
+}
+
+// told returns the last n complete ticks as one, as they count against the candidate.
+func (w *window) told(n int64) (sum evidence.Tick) {
+	if w.disturbed.calm() {
+		return lastTicks(w.ticks, w.now, n)
+	}
+	for i := range w.ticks {
+		if t := &w.ticks[i]; t.Unix >= w.now-n && t.Unix < w.now && !w.disturbed.ticks.silent.has(t.Unix) {
+			sum.Join(t)
+		}
+	}
+	sum.Tally = w.disturbed.lessen(sum.Disturbed.Unshifted(sum.Tally), w.now-n, w.now)
+	return sum
+}
+
+// harmful returns ticks with as many harmed clients as there are differences that count against the candidate.
+func (w *window) harmful(ticks []evidence.Tick) []evidence.Tick {
+	if w.disturbed.calm() {
+		return ticks
+	}
+	var list []evidence.Tick
+	for _, t := range ticks {
+		if w.disturbed.ticks.silent.has(t.Unix) {
+			continue
+		}
+		t.Tally = w.disturbed.lessen(t.Disturbed.Unshifted(t.Tally), t.Unix, t.Unix+1)
+		t.Harmed = t.Harmed[:min(int64(len(t.Harmed)), t.Tally[evidence.NewlyDenied])]
+		list = append(list, t)
+	}
+	return list
 }
 
 func (w *window) harmed() string {
@@ -224,7 +301,112 @@ func (w *window) manyNewlyAllowed() bool {
 	}
 
 	// Minutes that could not be read are old. Ticks name fewer keys, and never others.
-	return len(w.sum(manyMinutes*aMinute).Allowed.Top(3)) == 3
+	return len(lastTicks(w.ticks, w.now, manyMinutes*aMinute).Allowed.Top(3)) == 3
+}
+
+// rawMinutes is how far back the alarm on raw ratios looks.
+const rawMinutes = 15
+
+// rawRatios returns the alarm of the raw ratios of the last 15 minutes, for a candidate that is
+// enforced for some keys. Both of its levels need at least 3 keys; a hold needs as many
+// requests as a block, a rollback a fifth of that, and at least 20. What was usual before the stage is no alarm.
+func (w *window) rawRatios() (worst Alarm) {
+	sum, to := w.lastMinutes(), (w.minute()+1)*aMinute
+
+	// Newly denied is part of the divergence, and it is what clients see. So it is named first where both ask for as much.
+	for _, r := range byHarm {
+		if r.ByCost() { // one request may be most of 15 minutes: only whole hours are judged by cost
+			continue
+		}
+
+		// One or two clients cannot stop a migration.
+		numerator, denominator := r.Of(sum.Tally)
+		if denominator == 0 || !sum.Sample(r).AtLeastThree() {
+			continue
+		}
+
+		if w.cfg.Threshold(r) == 0 || !w.unusual(sum.Tally, r.Of, w.cfg.Threshold(r), usualMargin) {
+			continue
+		}
+
+		// A rollback needs fewer requests than a hold, because it asks for a far larger ratio.
+		p0, ratio := w.cfg.Threshold(r), float64(numerator)/float64(denominator)
+		ratio = math.Max(0, ratio-shiftedBy*w.disturbed.share(r, to-rawMinutes*aMinute, to))
+		level := Calm
+		switch {
+		case ratio >= math.Max(capOf(p0), math.Min(20*p0, 0.9)) && denominator >= max(20, leastDenominator(p0)/5):
+			level = RollBack
+		case ratio >= capOf(p0) && denominator >= leastDenominator(p0):
+			level = Hold
+		}
+		if level > worst.Level {
+			worst.Level = level
+			worst.Reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s",
+				r, humanize.Percent(ratio), denominatorWords[r], rawMinutes, humanize.Percent(p0))
+		}
+	}
+	return worst
+}
+
+// plain reports whether a raw ratio of newly denied that is above its cap hurts many clients, and
+// as much as a sudden rise.
+func (w *window) plain() bool {
+	to := (w.minute() + 1) * aMinute
+	t := w.disturbed.lessen(w.lastMinutes().Tally, to-rawMinutes*aMinute, to)
+	numerator, denominator := newlyDenied(t)
+	return w.harmedKeys() >= suddenKeys && w.unusual(t, newlyDenied, w.cfg.NewlyDenied, usualMargin) &&
+		float64(numerator) >= math.Min(suddenTimes*w.cfg.NewlyDenied, suddenMost)*float64(denominator)
+}
+
+// lastMinutes returns the minutes that the raw ratios are of, as one, as they count against the candidate.
+func (w *window) lastMinutes() (sum evidence.Minute) {
+	now := w.minute()
+	for i := len(w.minutes) - 1; i >= 0 && w.minutes[i].Unix > now-rawMinutes; i-- {
+		if !w.disturbed.minutes.silent.has(w.minutes[i].Unix) {
+			sum.Join(&w.minutes[i])
+		}
+	}
+	sum.Tally = sum.Disturbed.Unshifted(sum.Tally)
+	return sum
+}
+
+// usualMargin is how many times the usual a moment may be: a burst split across two
+// minutes looks half as large in each, and no two bursts are alike.
+const usualMargin = 3
+
+// unusual reports whether a share in the last moment is above what the evidence has
+// shown before this stage, or a week ago: more than some times the usual.
+// A burst that comes every day was in the evidence that the gate has accepted, and is no
+// reason to roll back.
+func (w *window) unusual(
+	t evidence.Tally, share func(evidence.Tally) (numerator, denominator int64), p0, times float64,
+) bool {
+	numerator, denominator := share(t)
+	return float64(numerator) > times*w.usual(share, p0)*float64(denominator)
+}
+
+// usual is the share in as bad a minute as there was on two days of the evidence: the
+// second of the days' worst. The worst alone may have happened once. Minutes with few
+// requests by the threshold are left out, because in them a share is mostly chance.
+func (w *window) usual(share func(evidence.Tally) (numerator, denominator int64), p0 float64) float64 {
+	least := max(20, leastDenominator(p0)/5)
+	worst := map[int64]float64{}
+	for i := range w.minutes {
+		m := &w.minutes[i]
+		if m.Unix >= w.usualUntil {
+			break
+		}
+		if numerator, denominator := share(m.Tally); denominator >= least {
+			day := m.Unix / minutesADay
+			worst[day] = max(worst[day], float64(numerator)/float64(denominator))
+		}
+	}
+
+	first, second := 0.0, 0.0
+	for _, v := range worst {
+		first, second = max(first, v), max(second, min(first, v))
+	}
+	return second
 }
 
 // without leaves the share of the few clients that differ most out of an outcome.
