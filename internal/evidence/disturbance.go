@@ -102,18 +102,6 @@ func (d *Disturbance) Unshifted(t Tally) Tally {
 	return agreeing(t, d.Shifted)
 }
 
-// Unshifted returns the minute as it counts against the candidate.
-func (m Minute) Unshifted() Minute {
-	if d := m.Disturbed; d != nil {
-		m.Tally = agreeing(m.Tally, d.Shifted)
-		if m.Extra != nil {
-			extra := agreeing(*m.Extra, d.ShiftedExtra)
-			m.Extra = &extra
-		}
-	}
-	return m
-}
-
 // agreeing returns a tally in which the sides agree in some of what is newly denied and newly allowed.
 func agreeing(t Tally, shifted [2]int64) Tally {
 	denied, allowed := min(shifted[0], max(0, t[NewlyDenied])), min(shifted[1], max(0, t[NewlyAllowed]))

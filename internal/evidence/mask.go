@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"strconv"
+	"unicode/utf8"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
@@ -16,42 +18,66 @@ func KeyName(key string, secret []byte) string {
 	return jsonSafe(algorithms.StoredKey(key, secret))
 }
 
-// maskTops replaces keys by their names.
-func (r *Recorder) maskTops(list []KeyCount) {
+// jsonSafe quotes a key that is not UTF-8: JSON would replace its bytes, and different keys would become equal.
+func jsonSafe(key string) string {
+	if utf8.ValidString(key) {
+		return key
+	}
+	return strconv.QuoteToASCII(key)
+}
+
+// mask is the secret by which keys and hashes leave a recorder as HMACs. An empty one leaves them as they are.
+type mask []byte
+
+// tops replaces keys by their names.
+func (m mask) tops(list []KeyCount) {
 	for i := range list {
-		list[i].Key = KeyName(list[i].Key, r.secret)
+		list[i].Key = KeyName(list[i].Key, m)
 	}
 }
 
-// maskSlot replaces hashes by others if there is a secret. The hashes for a HyperLogLog stay: it cannot be read back.
-// Instances with one secret give a key the same hash, so their samples can be joined.
-func (r *Recorder) maskSlot(s *Slot) {
+// slot masks the keys and the samples of a slot, and leaves of a tick's weights the heaviest. The hashes for a HyperLogLog stay: it
+// cannot be read back. Instances with one secret give a key the same hash, so their samples can be joined.
+func (m mask) slot(s *Slot) {
 	for i := range s.Protected {
-		s.Protected[i].Key = KeyName(s.Protected[i].Key, r.secret)
+		s.Protected[i].Key = KeyName(s.Protected[i].Key, m)
 	}
 	slices.SortFunc(s.Protected, func(a, b ProtectedKey) int { return cmp.Compare(a.Key, b.Key) })
-	if len(r.secret) == 0 {
-		return
+
+	if len(m) > 0 {
+		for _, sample := range s.Keys {
+			for i, hash := range sample {
+				sample[i] = binary.BigEndian.Uint64(m.sum(binary.BigEndian.AppendUint64(nil, hash)))
+			}
+		}
 	}
 
-	for _, sample := range s.Keys {
-		for i, hash := range sample {
-			sample[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
-		}
+	for i := range s.Ticks {
+		t := &s.Ticks[i]
+		t.Lonely, t.Denied, t.Allowed = m.heaviest(t.Lonely), m.heaviest(t.Denied), m.heaviest(t.Allowed)
 	}
 }
 
-// masked replaces the hash of a key by an HMAC, if there is a secret.
-func (r *Recorder) masked(hash uint32) uint32 {
-	if len(r.secret) == 0 {
+// heaviest returns the keys that a tick in the ledger names.
+func (m mask) heaviest(all Weights) Weights {
+	top := all.Top(heaviest)
+	for i := range top {
+		top[i].Key = m.hash(top[i].Key)
+	}
+	return top
+}
+
+// hash replaces the hash of a key.
+func (m mask) hash(hash uint32) uint32 {
+	if len(m) == 0 {
 		return hash
 	}
-	return binary.BigEndian.Uint32(r.sum(binary.BigEndian.AppendUint32(nil, hash)))
+	return binary.BigEndian.Uint32(m.sum(binary.BigEndian.AppendUint32(nil, hash)))
 }
 
 // sum returns the HMAC-SHA256 of data by the secret.
-func (r *Recorder) sum(data []byte) []byte {
-	mac := hmac.New(sha256.New, r.secret)
+func (m mask) sum(data []byte) []byte {
+	mac := hmac.New(sha256.New, m)
 	mac.Write(data)
 	return mac.Sum(nil)
 }

@@ -126,7 +126,7 @@ func (t *memoryTable) add(s *Slot) {
 	for i := range sum.Ticks {
 		tick := &sum.Ticks[i]
 		tick.Harmed = unique(tick.Harmed)
-		for _, list := range tick.weights() {
+		for _, list := range tickWeights(tick) {
 			*list.weights = list.weights.Top(weightsKept)
 		}
 	}

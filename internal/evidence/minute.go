@@ -10,6 +10,16 @@ import (
 // client from harm to several.
 const sampledKeys = 3
 
+// Evidence is counted in minutes, hours and days from the Unix epoch, whatever the time zone.
+const (
+	SecondsPerMinute = 60
+	MinutesPerHour   = 60
+	HoursPerDay      = 24
+
+	MinutesPerDay  = HoursPerDay * MinutesPerHour
+	SecondsPerHour = MinutesPerHour * SecondsPerMinute
+)
+
 // KeySample is a set of up to 3 hashes of keys. A sample with fewer than 3 is complete, so samples can be joined
 // without losing the answer to "at least 3 keys?".
 type KeySample []uint64
@@ -117,6 +127,18 @@ func (m *Minute) Join(other *Minute) {
 	}
 }
 
+// Unshifted returns the minute as it counts against the candidate.
+func (m Minute) Unshifted() Minute {
+	if d := m.Disturbed; d != nil {
+		m.Tally = agreeing(m.Tally, d.Shifted)
+		if m.Extra != nil {
+			extra := agreeing(*m.Extra, d.ShiftedExtra)
+			m.Extra = &extra
+		}
+	}
+	return m
+}
+
 // Hour is the counts of one hour: of the fleet, the sum of its slots, or of a stripe.
 type Hour struct {
 	// Unix is the hour, counted from the Unix epoch.
@@ -155,4 +177,21 @@ func (h *Hour) latest(minute int64) *Minute {
 		return &h.Minutes[n-1]
 	}
 	return nil
+}
+
+// CountProtected counts an outcome of a protected key. Protection knows no exception: a declared difference hurts the client just
+// the same.
+func (h *Hour) CountProtected(key string, enforced algorithms.Role, o Outcome) {
+	switch o {
+	case ExpectedDenied:
+		o = NewlyDenied
+	case ExpectedAllowed:
+		o = NewlyAllowed
+	}
+	if o > NewlyAllowed {
+		return // without two answers
+	}
+	if k := h.Protected.of(key); k != nil {
+		k.Counts[enforced][o]++
+	}
 }

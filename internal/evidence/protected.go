@@ -78,23 +78,6 @@ func (p *ProtectedKeys) of(key string) *ProtectedKey {
 	return &(*p)[i]
 }
 
-// CountProtected counts an outcome of a protected key. Protection knows no exception: a declared difference hurts the client just
-// the same.
-func (h *Hour) CountProtected(key string, enforced algorithms.Role, o Outcome) {
-	switch o {
-	case ExpectedDenied:
-		o = NewlyDenied
-	case ExpectedAllowed:
-		o = NewlyAllowed
-	}
-	if o > NewlyAllowed {
-		return // without two answers
-	}
-	if k := h.Protected.of(key); k != nil {
-		k.Counts[enforced][o]++
-	}
-}
-
 // Join adds what another observer saw. The list becomes a new one, for others may share the one that it was.
 func (p *ProtectedKeys) Join(other ProtectedKeys) {
 	if len(other) == 0 {

@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"crypto/rand"
+	"maps"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -10,32 +12,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// KeyKind is a group of keys that is counted. A key can be in several.
-type KeyKind int
-
-const (
-	KeysSeen         KeyKind = iota // all keys
-	KeysDenied                      // that the authoritative denied
-	KeysNewlyDenied                 // that only the candidate denied
-	KeysNewlyAllowed                // that only the authoritative denied
-	keyKinds         = iota
-)
-
-var keyKindNames = [keyKinds]string{"seen", "denied", "newly_denied", "newly_allowed"}
-
-// String returns the kind's name in Redis.
-func (k KeyKind) String() string { return keyKindNames[k] }
-
-// kindsOf are the kinds that a key belongs to by an outcome, besides KeysSeen. A declared difference is no evidence
-// against the candidate, so its key is in no kind of differences.
-var kindsOf = [outcomes][]KeyKind{
-	AgreeDeny:    {KeysDenied},
-	NewlyDenied:  {KeysNewlyDenied},
-	NewlyAllowed: {KeysDenied, KeysNewlyAllowed},
-
-	ExpectedAllowed: {KeysDenied},
-}
-
 // Bounds of a recorder's memory.
 const (
 	topSlots   = 64   // per kind and stripe
@@ -44,13 +20,20 @@ const (
 	openHours  = 3    // kept while the ledger cannot be written: it takes what is two hours old
 )
 
+const (
+	topWritten   = 100          // keys of each kind that a batch carries
+	unsentHashes = 64 * 1 << 10 // of each kind that a batch carries: 512 KiB
+	// slotsWritten bounds what one script of Redis has to do. After an outage of an hour the rest comes with the next batches.
+	slotsWritten = 30
+)
+
 // Recorder counts what one instance sees of one policy. All methods may be called concurrently.
 //
 // Observe is on the path of every request. It spreads keys over stripes, each with a lock and memory of its own, so
 // that requests of different keys rarely wait for each other.
 type Recorder struct {
 	stripes []stripe
-	secret  []byte
+	mask    mask
 
 	// flush guards the fields below, which no request touches.
 	flush    sync.Mutex
@@ -63,31 +46,19 @@ type Recorder struct {
 	listed   [keyKinds]bool     // the ledger has keys of the kind
 }
 
-// stripe is the part of a recorder that counts the keys of one share of the hashes. A key is always in the same stripe,
-// so lists of keys of different stripes have no key in common.
-type stripe struct {
-	mu     sync.Mutex // guards the fields below; never held while another stripe's is taken
-	total  Totals
-	hours  []*Hour // in order, at most openHours
-	closed int64   // minutes before this one, the first of an hour, take no more counts
-	recent ticking
-	denied deniedKeys
-	tops   [keyKinds]*top               // nil until the kind's first key since the last batch
-	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
-	fresh  [keyKinds][]uint64           // hashes that collect takes away
-	_      [64]byte                     // keeps the neighbour's lock off this one's cache line
-}
-
 // NewRecorder returns an empty recorder. With a secret, keys leave it as HMACs only.
 func NewRecorder(secret []byte) *Recorder {
 	// Twice as many stripes as processors, rounded up to a power of two: then two requests rarely need the same lock.
 	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
 
 	// At most 64, because the hashes that a stripe remembers as sent take 8 KiB alone.
-	r := &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]struct{}{}}
+	r := &Recorder{stripes: make([]stripe, min(64, n)), mask: secret, live: map[int64]struct{}{}}
 	r.begin()
 	return r
 }
+
+// begin begins another writer, which has written nothing. Requires r.flush.
+func (r *Recorder) begin() { r.writer, r.seq, r.waiting = rand.Text(), 0, nil }
 
 // Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash; at is the instant, by the
 // store's clock, at which it was judged. Without a candidate, after a completed migration, of a peek, where another check of the list denies, and where a side
@@ -213,83 +184,11 @@ func (r *Recorder) tick(
 	case NewlyDenied:
 		t.Denied.count(key)
 		if s.recent.lists(key, unix, mostHarmed/len(r.stripes)) {
-			t.Harmed = append(t.Harmed, r.masked(key))
+			t.Harmed = append(t.Harmed, r.mask.hash(key))
 		}
 	case NewlyAllowed:
 		t.Allowed.count(key)
 	}
-}
-
-// minute returns the counts of a minute and of its hour. They are valid while the stripe's lock is held.
-func (s *stripe) minute(unix int64) (*Hour, *Minute) {
-	// A late observation of a closed hour counts in the oldest open one: the closed hour was read for the last time.
-	unix = max(unix, s.closed)
-
-	// Requests are nearly always of the latest minute, so it comes first, and the search starts there.
-	i := len(s.hours)
-	if i > 0 {
-		if latest := s.hours[i-1].latest(unix); latest != nil {
-			return s.hours[i-1], latest
-		}
-	}
-
-	hour := unix / MinutesPerHour
-	for i > 0 && s.hours[i-1].Unix > hour {
-		i--
-	}
-	if i > 0 && s.hours[i-1].Unix == hour {
-		return s.hours[i-1], s.hours[i-1].at(unix)
-	}
-
-	// More open hours than the clock can explain: keep the memory bound.
-	if n := len(s.hours); n >= openHours {
-		last := s.hours[n-1]
-		return last, last.at(last.Unix * MinutesPerHour)
-	}
-
-	s.hours = slices.Insert(s.hours, i, &Hour{Unix: hour})
-	return s.hours[i], s.hours[i].at(unix)
-}
-
-// counted reports whether there are counts that no batch has.
-func (s *stripe) counted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	return slices.ContainsFunc(s.hours, func(h *Hour) bool { return len(h.Minutes) > 0 })
-}
-
-// crowded reports whether hashes of a kind wait, and whether they are more than half of the most that may wait.
-func (s *stripe) crowded(kind KeyKind) (waits, crowded bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	n := len(s.fresh[kind])
-	return n > 0, n > newHashes/2
-}
-
-// top returns the frequent keys of a kind. Most policies never have some kinds, so a list begins with its first key.
-func (s *stripe) top(kind KeyKind) *top {
-	if s.tops[kind] == nil {
-		s.tops[kind] = newTop(topSlots)
-	}
-	return s.tops[kind]
-}
-
-// queueHash queues a hash for the ledger's count of distinct keys, unless it was sent recently. The ledger counts a
-// hash that is sent twice once.
-func (s *stripe) queueHash(kind KeyKind, hash uint64) {
-	// The lowest bits of the hash have chosen the stripe, so they are the same for all its keys. A hash that finds
-	// the queue full is not noted as sent: it is queued when its key comes again.
-	slot := &s.sent[kind][hash>>8%sentHashes]
-	if *slot == hash || len(s.fresh[kind]) >= newHashes {
-		return
-	}
-
-	// Another hash with the same slot replaces this one, which is then sent again: the table is small, and that is
-	// cheap.
-	*slot = hash
-	s.fresh[kind] = append(s.fresh[kind], hash)
 }
 
 // Totals returns the counts since NewRecorder. It locks one stripe after the other, so requests that are counted
@@ -302,4 +201,204 @@ func (r *Recorder) Totals() (sum Totals) {
 		s.mu.Unlock()
 	}
 	return sum
+}
+
+// Batch returns what to write at an instant of the store's clock, with keys if whole. The instance counts as present in every
+// minute since the last Batch, unless that is more than 10 minutes ago. Until Written says that it was written, Batch returns
+// the same one, and what is counted meanwhile is in the next.
+func (r *Recorder) Batch(now time.Time, whole bool) *Batch {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	r.notePresence(now.Unix() / SecondsPerMinute)
+	if len(r.waiting) == 0 {
+		r.collect(now, whole)
+	}
+	r.closeHours(now)
+	return r.waiting[0]
+}
+
+// Collect returns all that waits to be written, with what was counted until an instant unless an earlier batch waits, and with keys:
+// for an owner that keeps batches until they are written.
+func (r *Recorder) Collect(now time.Time) []*Batch {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	r.notePresence(now.Unix() / SecondsPerMinute)
+	if len(r.waiting) == 0 {
+		r.collect(now, true)
+	}
+	r.closeHours(now)
+	return slices.Clone(r.waiting)
+}
+
+// collect makes batches of all that was counted. One without counts is written too: the instance is present. Requires r.flush.
+func (r *Recorder) collect(now time.Time, whole bool) {
+	slots := map[int64]*Slot{}
+	at := func(minute int64) *Slot {
+		if slots[minute] == nil {
+			slots[minute] = &Slot{Minute: Minute{Unix: minute}}
+		}
+		return slots[minute]
+	}
+	for minute := range r.live {
+		at(minute).Live = 1
+	}
+	clear(r.live)
+
+	var keys Batch
+	var tops [keyKinds][][]KeyCount
+	for i := range r.stripes {
+		r.stripes[i].collect(at)
+		if whole {
+			r.stripes[i].collectKeys(&tops, &keys.Keys)
+		}
+	}
+	for kind := range tops {
+		keys.Tops[kind] = MergeTop(topWritten, tops[kind]...)
+		r.mask.tops(keys.Tops[kind])
+		keys.Keys[kind] = keys.Keys[kind][:min(len(keys.Keys[kind]), unsentHashes)]
+	}
+
+	minutes := slices.Sorted(maps.Keys(slots))
+	for begin := 0; begin == 0 || begin < len(minutes); begin += slotsWritten {
+		r.seq++
+		b := &Batch{Writer: r.writer, Seq: r.seq}
+		for _, minute := range minutes[begin:min(begin+slotsWritten, len(minutes))] {
+			s := slots[minute]
+			r.mask.slot(s)
+			b.Slots = append(b.Slots, *s)
+		}
+		r.waiting = append(r.waiting, b)
+	}
+	r.waiting[len(r.waiting)-1].Until = now
+	first := r.waiting[0]
+	first.Whole, first.Tops, first.Keys = whole, keys.Tops, keys.Keys
+}
+
+// Written reports that a batch was written.
+func (r *Recorder) Written(b *Batch) {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	// The recorder may have begun again while the batch was written.
+	if len(r.waiting) == 0 || r.waiting[0] != b {
+		return
+	}
+	r.waiting = r.waiting[1:]
+	for kind, keys := range b.Keys {
+		r.listed[kind] = r.listed[kind] || len(keys) > 0
+	}
+}
+
+// Present notes that the instance is there, at an instant of the store's clock as far as it is known. Call it instead of
+// Batch where nothing can be written.
+func (r *Recorder) Present(now time.Time) {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	r.notePresence(now.Unix() / SecondsPerMinute)
+	r.closeHours(now)
+}
+
+// longestNap is the longest time between two batches, in minutes, in which the instance counts as present. After a
+// longer one it was suspended, or the clock has jumped.
+const longestNap = 10
+
+// notePresence marks the minutes since the last call. Requires r.flush.
+func (r *Recorder) notePresence(minute int64) {
+	from := r.liveTill + 1
+	if minute-r.liveTill > longestNap || minute < r.liveTill {
+		from = minute
+	}
+	for m := from; m <= minute; m++ {
+		r.live[m] = struct{}{}
+	}
+	r.liveTill = minute
+}
+
+// closeHours forgets the hours that the ledger would not take any more. Later counts of them go to the first one that is kept.
+// Requires r.flush.
+func (r *Recorder) closeHours(now time.Time) {
+	hour := now.Unix() / SecondsPerHour
+	newHour := hour != r.hour
+	r.hour = hour
+
+	before := hour - openHours + 1
+	maps.DeleteFunc(r.live, func(minute int64, _ struct{}) bool { return minute < before*MinutesPerHour })
+
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		s.closed = before * MinutesPerHour
+		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
+		s.recent.dropBefore(before * MinutesPerHour * ticksPerMinute)
+
+		// Send all keys again once an hour: the ledger may have lost them.
+		if newHour {
+			s.sent = [keyKinds][sentHashes]uint64{}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Changed reports whether anything was counted that is in no batch, or in one that may not be written.
+func (r *Recorder) Changed() bool {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	for i := range r.stripes {
+		if r.stripes[i].counted() {
+			return true
+		}
+	}
+	return len(r.waiting) > 0
+}
+
+// Waiting reports whether there are batches of which it is not known whether they were written.
+func (r *Recorder) Waiting() bool {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	return len(r.waiting) > 0
+}
+
+// KeysWait reports whether the next batch should have keys: there are some of a kind that the ledger has none of, or a stripe
+// has more than half of the most that it may have.
+func (r *Recorder) KeysWait() bool {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	for i := range r.stripes {
+		for kind, listed := range r.listed {
+			if waits, crowded := r.stripes[i].crowded(KeyKind(kind)); crowded || waits && !listed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Restart forgets everything that waits for the ledger, so that the evidence begins again. Totals stay.
+func (r *Recorder) Restart() {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	// Presence of the time before belongs to the evidence that has ended.
+	r.begin()
+	r.liveTill = 0
+	clear(r.live)
+	r.listed = [keyKinds]bool{}
+
+	// Totals are metrics, which must not go down.
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		s.tops = [keyKinds]*top{}
+		s.fresh = [keyKinds][]uint64{}
+		s.sent = [keyKinds][sentHashes]uint64{}
+		s.recent = ticking{}
+		s.hours = nil
+		s.mu.Unlock()
+	}
 }

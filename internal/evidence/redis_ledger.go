@@ -115,7 +115,7 @@ func (l *RedisLedger) addition(id ID, b *Batch) (keys []string, args []any) {
 
 		counts := s.counters()
 		for i := range s.Ticks {
-			counts = append(counts, s.Ticks[i].counters()...)
+			counts = append(counts, tickCounters(&s.Ticks[i])...)
 		}
 		counts = slices.DeleteFunc(counts, func(c counter) bool { return *c.n == 0 })
 		args = append(args, len(counts))

@@ -109,7 +109,7 @@ func counters(prefix string, counts []int64) []counter {
 func (s *Slot) counters() []counter {
 	return slices.Concat(
 		counters("t", s.Tally[:]), counters("d", s.Causes.Denied[:]), counters("a", s.Causes.Allowed[:]), counters("s", s.Skipped[:]),
-		[]counter{{name: "l", n: &s.Live}}, s.Disturbed.counters(""), s.extraCounters(),
+		[]counter{{name: "l", n: &s.Live}}, disturbanceCounters(s.Disturbed, ""), s.extraCounters(),
 	)
 }
 
@@ -126,18 +126,18 @@ func (s *Slot) extraCounters() []counter {
 }
 
 // counters returns the counts of a tick. Its names begin with its number in the minute.
-func (t *Tick) counters() []counter {
-	p := t.name()
+func tickCounters(t *Tick) []counter {
+	p := tickName(t)
 	return slices.Concat(
 		counters(p+"t", t.Tally[:]), counters(p+"n", t.Alone[:]), []counter{{name: p + "f", n: &t.Failed}, {name: p + "s", n: &t.Slow}},
-		t.Disturbed.counters(p),
+		disturbanceCounters(t.Disturbed, p),
 	)
 }
 
-func (t *Tick) name() string { return strconv.FormatInt(t.Unix%ticksPerMinute, 10) }
+func tickName(t *Tick) string { return strconv.FormatInt(t.Unix%ticksPerMinute, 10) }
 
 // counters returns the counts of a disturbance, none where there is none.
-func (d *Disturbance) counters(prefix string) []counter {
+func disturbanceCounters(d *Disturbance, prefix string) []counter {
 	if d == nil {
 		return nil
 	}
@@ -157,8 +157,8 @@ type keyWeights struct {
 	weights *Weights
 }
 
-func (t *Tick) weights() []keyWeights {
-	p := t.name()
+func tickWeights(t *Tick) []keyWeights {
+	p := tickName(t)
 	return []keyWeights{{p + "d", &t.Denied}, {p + "a", &t.Allowed}, {p + "w", &t.Lonely}}
 }
 
@@ -183,7 +183,7 @@ func (s *Slot) keyCounters() (list []keyCounter) {
 		}
 	}
 	for i := range s.Ticks {
-		for _, of := range s.Ticks[i].weights() {
+		for _, of := range tickWeights(&s.Ticks[i]) {
 			for _, w := range *of.weights {
 				list = append(list, keyCounter{of.group, weightsKept, strconv.FormatUint(uint64(w.Key), 10), w.Count})
 			}
@@ -214,7 +214,7 @@ func (s *Slot) hashes() (list []hashes) {
 		for _, hash := range s.Ticks[i].Harmed {
 			text = binary.BigEndian.AppendUint32(text, hash)
 		}
-		list = append(list, hashes{s.Ticks[i].name() + "h", 4, 4 * harmedKept, string(text)})
+		list = append(list, hashes{tickName(&s.Ticks[i]) + "h", 4, 4 * harmedKept, string(text)})
 	}
 	return slices.DeleteFunc(list, func(h hashes) bool { return h.text == "" })
 }
@@ -257,9 +257,9 @@ func slotOf(minute int64, fields map[string]string) Slot {
 	r.note(r.Slot.counters())
 	for i := range r.Ticks {
 		t := &r.Ticks[i]
-		r.note(t.counters())
-		r.harmed[t.name()+"h"] = &t.Harmed
-		for _, of := range t.weights() {
+		r.note(tickCounters(t))
+		r.harmed[tickName(t)+"h"] = &t.Harmed
+		for _, of := range tickWeights(t) {
 			r.weights[of.group] = of.weights
 		}
 	}

@@ -39,7 +39,7 @@ func TestSlotsComeBack(t *testing.T) {
 		fields[c.name] = fmt.Sprint(*c.n)
 	}
 	for i := range want.Ticks {
-		for _, c := range want.Ticks[i].counters() {
+		for _, c := range tickCounters(&want.Ticks[i]) {
 			fields[c.name] = fmt.Sprint(*c.n)
 		}
 	}

@@ -14,6 +14,32 @@ type KeyCount struct {
 	Error int64  `json:"error"`
 }
 
+// KeyKind is a group of keys that is counted. A key can be in several.
+type KeyKind int
+
+const (
+	KeysSeen         KeyKind = iota // all keys
+	KeysDenied                      // that the authoritative denied
+	KeysNewlyDenied                 // that only the candidate denied
+	KeysNewlyAllowed                // that only the authoritative denied
+	keyKinds         = iota
+)
+
+var keyKindNames = [keyKinds]string{"seen", "denied", "newly_denied", "newly_allowed"}
+
+// String returns the kind's name in Redis.
+func (k KeyKind) String() string { return keyKindNames[k] }
+
+// kindsOf are the kinds that a key belongs to by an outcome, besides KeysSeen. A declared difference is no evidence
+// against the candidate, so its key is in no kind of differences.
+var kindsOf = [outcomes][]KeyKind{
+	AgreeDeny:    {KeysDenied},
+	NewlyDenied:  {KeysNewlyDenied},
+	NewlyAllowed: {KeysDenied, KeysNewlyAllowed},
+
+	ExpectedAllowed: {KeysDenied},
+}
+
 // top finds the most frequent keys in bounded memory by the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005):
 // a key that finds no slot takes over the smallest count, and has that count as its error. A key that was counted more
 // than total/slots times is in it.

@@ -68,10 +68,10 @@ func TestTicksNameTheWorstKeys(t *testing.T) {
 		observe(99, 3, [2]algorithms.Observation{deny, allow})
 
 		got := r.Batch(now, false).Slots[0].Ticks[0]
-		if len(got.Denied) != heaviest || got.Denied[0].Key != r.masked(19) {
+		if len(got.Denied) != heaviest || got.Denied[0].Key != r.mask.hash(19) {
 			t.Errorf("%s: newly denied most %v, want %d keys and first 19's", name, got.Denied, heaviest)
 		}
-		if len(got.Allowed) != 1 || got.Allowed[0] != (Weight{r.masked(99), 3}) {
+		if len(got.Allowed) != 1 || got.Allowed[0] != (Weight{r.mask.hash(99), 3}) {
 			t.Errorf("%s: newly allowed most %v, want 99's with 3", name, got.Allowed)
 		}
 		if secret != nil && got.Denied[0].Key == 19 {
