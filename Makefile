@@ -30,7 +30,7 @@ testroot:
 testmodules:
 	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -vet=off -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 	. ./$(COMPONENTS) && cd bench && $(GO) test -vet=off -count=1 ./... # reads README.md and docs, which the cache of tests does not know
-	cd examples && $(GO) test -vet=off ./...
+	set -e; for m in examples examples/otel; do (cd $$m && $(GO) test -vet=off ./...); done
 	cd release && $(GO) test $(SHORT) -vet=off ./...
 	cd deploy && $(GO) test -vet=off ./...
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test -vet=off ./...); done
@@ -66,12 +66,12 @@ scale: components ## measure fleets of 10 to 1,000 instances and write docs/perf
 .PHONY: lint
 lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo 'gofmt: run gofmt -w on these files'; exit 1; }
-	set -e; for m in . integration bench examples release deploy $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+	set -e; for m in . integration bench examples examples/otel release deploy $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
 
 .PHONY: check
 check: lint components ## run lint, and all tests with the race detector
 	$(GO) test -race -shuffle=on ./...
-	set -e; for m in examples $(ADAPTERS); do (cd $$m && $(GO) test -race ./...); done
+	set -e; for m in examples examples/otel $(ADAPTERS); do (cd $$m && $(GO) test -race ./...); done
 	. ./$(COMPONENTS) && cd integration && $(GO) test -race -timeout 20m -parallel $(WAITING)
 
 .PHONY: oracle
