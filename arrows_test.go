@@ -33,11 +33,12 @@ var arrows = map[string][]string{
 	},
 	"internal/fleet": {
 		"algorithms", "internal/adaptive", "internal/clock", "internal/evidence", "internal/gate", "internal/redisreply", "internal/stages",
-		"internal/status",
+		"internal/notify", "internal/status",
 	},
+	"internal/notify": {"internal/humanize", "internal/stages"},
 	"shadow": {
 		"algorithms", "internal/adaptive", "internal/clock", "internal/engine", "internal/fleet", "internal/humanize", "internal/inside",
-		"internal/redisreply", "internal/status", "lua", "policies", "internal/evidence", "internal/stages", "internal/gate",
+		"internal/notify", "internal/redisreply", "internal/status", "lua", "policies", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
 	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
@@ -71,7 +72,7 @@ var arrows = map[string][]string{
 		"alerts", "algorithms", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/fleet", "internal/follow", "internal/humanize", "internal/importer",
 		"internal/inside", "internal/redisurl", "internal/replay",
-		"internal/redisreply", "internal/serve", "internal/status", "internal/suggest", "lua", "policies", "shadow", "shadow/httplimit", "internal/evidence", "internal/stages", "internal/gate",
+		"internal/notify", "internal/redisreply", "internal/serve", "internal/status", "internal/suggest", "lua", "policies", "shadow", "shadow/httplimit", "internal/evidence", "internal/stages", "internal/gate",
 	},
 	"cmd/shadowlimit/internal/demo": {
 		"internal/accesslog", "internal/humanize", "internal/sample", "lua", "policies",

@@ -329,6 +329,12 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Errorf("a heartbeat: %+v, %v", h, err)
 	}
 
+	// A rollback is told just then.
+	told, err := store.Tell(t.Context(), stages.Telling{To: "r", ID: "a", Marks: map[string]string{"p": "1.1"}, Asks: []string{"p"}})
+	if err != nil || !told.Mine || told.Marks["p"] != "1.1" {
+		t.Errorf("a lease to tell: %+v, %v", told, err)
+	}
+
 	s, err := stages.Rollback(t.Context(), store, "p", stages.Order{Reason: "out of memory"})
 	if err != nil || s.Stage != stages.RolledBack {
 		t.Errorf("rollback: %v, %v", s, err)

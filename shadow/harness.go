@@ -52,6 +52,11 @@ type Config struct {
 	// there, too. Without Redis in the configuration nothing is kept.
 	// Instances that share a directory and have no Instance name share a file.
 	StateDir string
+	// Notify is a URL that every move, hold, alarm, forced step and red button is POSTed to,
+	// once for the fleet, as CloudEvents in JSON, or as messages for Slack if NotifyAs is
+	// "slack". It is asked again, for up to a day, while it fails. "" means that nobody is
+	// told. No log shows the URL, which may hold a token.
+	Notify, NotifyAs string
 	// Observer is called for every check that is recorded, in the request or after it, and so must be
 	// quick. Where there is nothing to compare, as without a candidate, the other side is
 	// Absent and the Outcome inconclusive; a Cost of 0 only looked. It may be called concurrently. A panic is logged
@@ -107,6 +112,7 @@ func newHarness(cfg Config) (*Harness, error) {
 		name: set.Name, file: cfg.File, files: set.Name, stateDir: cfg.StateDir, id: cfg.Instance,
 		redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
 		button: cfg.RedButton, clock: cfg.Clock, observer: cfg.Observer, log: cfg.Logger, signal: cfg.Signal,
+		notify: cfg.Notify, notifyAs: cfg.NotifyAs,
 	})
 	if err != nil {
 		return nil, err

@@ -3,8 +3,10 @@ package shadow_test
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/inside"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 	"github.com/shadowlimit/shadowlimit/lua"
@@ -370,5 +373,40 @@ func BenchmarkDecide(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Decide(context.Background(), r)
+	}
+}
+
+// A service tells its URL of a move, and ends while the URL hangs.
+func TestNotify(t *testing.T) {
+	told := make(chan string)
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(text), "test/per-user/1.2") {
+			told <- string(text)
+			<-release
+		}
+	}))
+	defer server.Close()
+	defer close(release)
+
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, file, shadow.Config{Redis: client, Notify: server.URL})
+	eventually(t, "it tells from now on", func() bool { return len(client.Keys(t.Context(), "*:told:*").Val()) == 1 })
+	syncNow(t, h)
+	advance(t, inside.Stages(h), policy, full)
+	if text := <-told; !strings.Contains(text, `"specversion":"1.0"`) {
+		t.Error(text)
+	}
+	if err := h.Close(ctx(t)); err != nil {
+		t.Error(err)
+	}
+
+	set, err := policies.Load("test.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shadow.New(shadow.Config{Policies: set, Notify: "hooks.test/T0KEN"}); err == nil || strings.Contains(err.Error(), "T0KEN") {
+		t.Errorf("a URL without a scheme: %v", err)
 	}
 }

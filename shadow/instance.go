@@ -21,6 +21,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/fleet"
+	"github.com/shadowlimit/shadowlimit/internal/notify"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -51,6 +52,8 @@ type instanceConfig struct {
 	observer func(Comparison)
 	log      *slog.Logger // nil: slog.Default()
 	signal   func() float64
+	notify   string // a URL, "" for none
+	notifyAs string
 }
 
 // newInstance returns an instance without a plan; see start.
@@ -68,6 +71,11 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 		shared.disk = openDisk(&cfg)
 	}
 	cfg.id = instanceID(cfg.id) // the disk knows the name that was given
+	if cfg.notify != "" {
+		if shared.notifier, err = notify.New(shared.store, cfg.name, cfg.id, cfg.notify, cfg.notifyAs, cfg.log); err != nil {
+			return nil, err
+		}
+	}
 	return assemble(cfg, e, shared), nil
 }
 
@@ -77,14 +85,15 @@ type shared struct {
 	ledger evidence.Ledger
 	disk   *fleet.Disk // nil: the last stages are not kept
 	// byOwner says that whoever counts writes, too; see fleet.Config.
-	byOwner bool
+	byOwner  bool
+	notifier *notify.Notifier // nil: nobody is told of moves
 }
 
 // assemble puts the two halves of an instance together: what the engine reads of the fleet, and the fleet of the engine.
 func assemble(cfg instanceConfig, e *engine.Engine, in shared) *instance {
 	f := fleet.Config{
 		ID: cfg.id, Name: cfg.name, File: cfg.file, Log: cfg.log, Signal: cfg.signal,
-		Store: in.store, Ledger: in.ledger, Disk: in.disk, ByOwner: in.byOwner,
+		Store: in.store, Ledger: in.ledger, Disk: in.disk, ByOwner: in.byOwner, Notify: in.notifier,
 		Button: fleet.NewButton(fleet.ButtonConfig(cfg.button), &e.Overruled, cfg.log), Seen: e.See,
 		ClientWarnings: e.ClientWarnings(), SilentStores: e.SilentStores, OwnStoreIsSilent: e.OwnStoreIsSilent,
 		CheckStores: e.CheckStores,

@@ -192,6 +192,14 @@ func (l *storyLink) Published(ctx context.Context, names []string, details bool)
 }
 
 // Watch is of the store as it is now. After a loss of data changes are heard of by the next heartbeat.
+func (l *storyLink) Tell(ctx context.Context, t stages.Telling) (stages.Told, error) {
+	s, err := l.reach()
+	if err != nil {
+		return stages.Told{}, err
+	}
+	return s.Tell(ctx, t)
+}
+
 func (l *storyLink) Watch(ctx context.Context) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

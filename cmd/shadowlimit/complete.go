@@ -50,6 +50,8 @@ func completeDo(ctx context.Context, t *task) (stages.State, error) {
 		o.Expect = &a.State.Version
 	}
 
-	o.Evidence = a.Gate.Brief()
+	if o.Evidence = a.Gate.Brief(); t.forced() {
+		o.Evidence = stages.Forced + o.Evidence
+	}
 	return stages.Complete(ctx, t.fleet.store, t.policy(), o)
 }

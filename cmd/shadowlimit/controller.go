@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/notify"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -19,6 +22,14 @@ others. Instances of the service do the same, so a controller is needed only
 where they do not run all the time. Several controllers may run at once: one
 leads. An interrupt ends the command.
 
+--notify tells a URL of each move, hold, alarm, forced step and red button,
+whoever has made it: as CloudEvents in JSON, whose types are
+com.github.shadowlimit.moved, held, resumed, rolled_back, forced, red_button,
+deployed and alarm, or as messages for Slack. Of several controllers one
+tells. While the URL fails it is asked again, for up to a day; an event that
+comes twice has the same id. SHADOWLIMIT_NOTIFY keeps a token in the URL out
+of the list of processes.
+
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit controller`
 
@@ -27,8 +38,11 @@ func controllerCommand(std streams) *cli.Command {
 		Name:        "controller",
 		Usage:       "evaluate policies and move the automatic ones",
 		Description: controllerDescription,
-		Flags:       fleetFlags(),
-		Action:      withFleet(controllable, func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
+		Flags: fleetFlags(
+			&cli.StringFlag{Name: "notify", EnvVars: []string{"SHADOWLIMIT_NOTIFY"}, Usage: "`URL` that is told of moves and alarms"},
+			&cli.StringFlag{Name: "notify-as", Value: notify.CloudEvents, Usage: "`FORM` of what it is told: cloudevents or slack"},
+		),
+		Action: withFleet(controllable, func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
 	}
 }
 
@@ -36,6 +50,13 @@ func controllerCommand(std streams) *cli.Command {
 func controllable(c *cli.Context) error {
 	if c.Args().Present() {
 		return usagef(seeHelp(c), "controller takes no arguments")
+	}
+	if address := c.String("notify"); address != "" {
+		if err := notify.Check(address, c.String("notify-as")); err != nil {
+			return usagef("such as --notify https://HOST/PATH --notify-as slack", "%v", err)
+		}
+	} else if c.IsSet("notify-as") {
+		return usagef("add --notify URL, or leave it out", "--notify-as has no effect without --notify")
 	}
 	return nil
 }
@@ -53,6 +74,16 @@ func (f *fleet) control(c *cli.Context, std streams) error {
 		defer cancel()
 		_ = leader.Leave(ctx) // else the lease ends by itself
 	}()
+
+	if address := c.String("notify"); address != "" {
+		notifier, err := notify.New(f.store, f.name, id, address, c.String("notify-as"), slog.New(slog.NewTextHandler(std.err, nil)))
+		if err != nil {
+			return err
+		}
+		var telling sync.WaitGroup
+		defer telling.Wait()
+		telling.Go(func() { notifier.Run(c.Context) })
+	}
 
 	log := &controllerLog{format: f.format, verdicts: map[string]string{}, std: std}
 	for {

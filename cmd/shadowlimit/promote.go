@@ -114,7 +114,9 @@ func promoteDo(ctx context.Context, t *task) (stages.State, error) {
 	if o.Expect == nil {
 		o.Expect = &a.State.Version
 	}
-	o.Evidence = a.Gate.Brief()
+	if o.Evidence = a.Gate.Brief(); t.forced() {
+		o.Evidence = stages.Forced + o.Evidence
+	}
 
 	// A command that was stopped at its terminal must not act on what it knew then. A forced step does not depend on it.
 	if !t.forced() {

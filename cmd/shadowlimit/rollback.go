@@ -17,23 +17,26 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
-const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and sets it
-on hold. It looks at no evidence, wins over every other move, and waits until every
-live instance has applied it. The authoritative has counted all the time, unless the
-migration was completed: then every client starts with a fresh budget. Several policies,
-or a pattern such as 'api-*', are rolled back at the same time.
+const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and
+sets it on hold. It looks at no evidence, wins over every other move, and
+waits until every live instance has applied it. The authoritative has counted
+all the time, unless the migration was completed: then every client starts
+with a fresh budget. Several policies, or a pattern such as 'api-*', are
+rolled back at the same time.
 
-The command looks at the stores, on_store_failure, the stage, the red buttons and the
-instances that are silent. It refuses, with exit status 3 and what to repair, where every
-request would be denied: the candidate answers, the authoritative's store does not, and the
-policy has on_store_failure: deny. In completed no instance may know whether that store
-answers: with deny the same holds then. --force overrules this.
+The command looks at the stores, on_store_failure, the stage, the red buttons
+and the instances that are silent. It refuses, with exit status 3 and what to
+repair, where every request would be denied: the candidate answers, the
+authoritative's store does not, and the policy has on_store_failure: deny. In
+completed no instance may know whether that store answers: with deny the same
+holds then. --force overrules this.
 
-It prints at most six lines: what it did, for whom it holds already, and what to do next. If
-Redis does not answer, it says NOT STORED, and ends with exit status 1. Instances that have
-been silent for less than 10 minutes and have not left are NOT REACHED: the command cannot
-wait for them, and ends with exit status 0 where others have applied the rollback; 5 means
-that a live instance has not applied it in time, or that it has reached no instance.
+It prints at most six lines: what it did, for whom it holds already, and what
+to do next. If Redis does not answer, it says NOT STORED, and ends with exit
+status 1. Instances that have been silent for less than 10 minutes and have
+not left are NOT REACHED: the command cannot wait for them, and ends with
+exit status 0 where others have applied the rollback; 5 means that a live
+instance has not applied it in time, or that it has reached no instance.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/notify"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -30,7 +31,7 @@ const (
 
 // Fleet is this instance's part in the fleet: it applies states, says that the instance is live,
 // writes the records of requests, and leads while it has the lease. Three goroutines do so from Start
-// to Close, and a fourth keeps the stages on disk. Requests never wait for them.
+// to Close, a fourth keeps the stages on disk, and a fifth tells a receiver of moves. Requests never wait for them.
 type Fleet struct {
 	*common
 	Controller *stages.Controller
@@ -78,7 +79,8 @@ type Config struct {
 	// Seen tells requests of the fleet: the store's clock minus this process's, and the live instances.
 	Seen   func(offset time.Duration, instances int64)
 	Button *button
-	Signal func() float64 // of the service; nil for none
+	Signal func() float64   // of the service; nil for none
+	Notify *notify.Notifier // tells a receiver of moves; nil for none
 	// CheckStores marks the evidence of policies whose store has lost data.
 	CheckStores func(context.Context) error
 }
@@ -136,6 +138,9 @@ func (f *Fleet) Start(until context.Context) {
 	f.done.Go(func() { f.lead.leadLoop(ctx) })
 	if f.Disk != nil {
 		f.done.Go(func() { f.keeper.keepLoop(ctx) })
+	}
+	if f.Notify != nil {
+		f.done.Go(func() { f.Notify.Run(ctx) })
 	}
 
 	// The poll has a deadline of its own, but a client may not honour it.

@@ -167,7 +167,7 @@ func (b *redButton) storeOrders(ctx context.Context) (stored bool, err error) {
 		}
 
 		s, err := o.CarryOut(ctx, b.Store, policy, stages.Order{
-			Actor:  "red button of " + b.ID,
+			Actor:  stages.RedButtonActor + b.ID,
 			Reason: "the red button was pressed, by " + strings.Join(b.Button.pressedBy(), " and "),
 		})
 		switch {

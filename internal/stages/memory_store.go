@@ -26,6 +26,7 @@ type MemoryStore struct {
 	leased    time.Time
 	published map[string]Published
 	levels    levels
+	told      map[string]*receiver
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -34,7 +35,7 @@ var _ Store = (*MemoryStore)(nil)
 func NewMemoryStore() *MemoryStore {
 	return &MemoryStore{
 		states: map[string]State{}, history: map[string][]State{}, specs: map[string]Spec{}, instances: map[string]Instance{},
-		watchers: map[chan struct{}]struct{}{}, published: map[string]Published{},
+		watchers: map[chan struct{}]struct{}{}, published: map[string]Published{}, told: map[string]*receiver{},
 	}
 }
 
@@ -186,6 +187,39 @@ func (m *MemoryStore) Published(_ context.Context, policies []string, details bo
 		}
 	}
 	return list, nil
+}
+
+// Tell implements Store.
+func (m *MemoryStore) Tell(_ context.Context, t Telling) (Told, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	r := m.told[t.To]
+	switch {
+	case r == nil:
+		r = &receiver{marks: map[string]string{}}
+		m.told[t.To] = r
+	case r.teller != t.ID && now.Before(r.leased):
+		return Told{Now: now}, nil
+	}
+	if t.Leaves {
+		r.leased = time.Time{}
+		return Told{Now: now}, nil
+	}
+	r.teller, r.leased = t.ID, now.Add(LeaseFor)
+	maps.Copy(r.marks, t.Marks)
+	told := Told{Now: now, Mine: true, Marks: map[string]string{}}
+	for _, name := range t.Asks {
+		told.Marks[name] = r.marks[name]
+	}
+	return told, nil
+}
+
+// receiver is one that is told of moves.
+type receiver struct {
+	teller string
+	leased time.Time
+	marks  map[string]string
 }
 
 // Watch implements Store.

@@ -37,6 +37,12 @@ type Order struct {
 	DryRun bool
 }
 
+// Forced begins the evidence of a step that no gate has allowed.
+const Forced = "forced: "
+
+// RedButtonActor begins the actor of an order that a red button has given; the instance's id follows.
+const RedButtonActor = "red button of "
+
 // Expects refuses a state that is not the expected one.
 func (o *Order) Expects(policy string, s State) error {
 	if o.Judged != nil && !o.Judged.is(s) {

@@ -31,11 +31,15 @@ var (
 	//go:embed heartbeat.lua
 	heartbeatText   string
 	heartbeatScript = redis.NewScript(heartbeatText)
+	//go:embed tell.lua
+	tellText   string
+	tellScript = redis.NewScript(tellText)
 )
 
 // RedisStore is the store of a fleet. All keys have one hash tag, so that one script changes what belongs
 // together: behind algorithms.KeyPrefix and {name}, :states, :instances, :policies, :assessments and :details are hashes,
-// :heard is a sorted set of when instances were, :lease the leader, :changes a number, :levels a text, and :audit:POLICY a stream.
+// :heard is a sorted set of when instances were, :lease the leader, :changes a number, :levels a text, :audit:POLICY a stream, and
+// :teller:RECEIVER a lease of who tells a receiver of moves, as :told:RECEIVER, a hash, has them.
 type RedisStore struct {
 	rdb  redis.UniversalClient
 	name string
@@ -369,6 +373,47 @@ func (s *RedisStore) Publish(ctx context.Context, f Findings) error {
 		return errStale("what was found", f.At)
 	}
 	return nil
+}
+
+// toldFor is how long marks live that nobody renews.
+const toldFor = 40 * 24 * time.Hour
+
+// Tell implements Store in one script. It may run twice: the same marks are stored.
+func (s *RedisStore) Tell(ctx context.Context, t Telling) (Told, error) {
+	lease := LeaseFor.Milliseconds()
+	if t.Leaves {
+		lease = 0
+	}
+	args := []any{t.ID, lease, toldFor.Milliseconds(), len(t.Marks)}
+	for name, text := range t.Marks {
+		args = append(args, name, text)
+	}
+	for _, name := range t.Asks {
+		args = append(args, name)
+	}
+	reply, err := tellScript.Run(ctx, s.rdb, []string{s.key("teller:" + t.To), s.key("told:" + t.To)}, args...).Slice()
+	if err == nil && len(reply) < 2 {
+		err = errReply
+	}
+	if err != nil {
+		return Told{}, fmt.Errorf("stages: tell of moves: %w", humanize.Discreet(err))
+	}
+
+	var told Told
+	text, _ := reply[0].(string)
+	us, err := strconv.ParseInt(text, 10, 64)
+	mine, _ := reply[1].(int64)
+	if err != nil || mine == 1 && len(reply) != 2+len(t.Asks) {
+		return told, fmt.Errorf("stages: tell of moves: %w", errReply)
+	}
+	told.Now, told.Mine = time.UnixMicro(us).UTC(), mine == 1
+	if told.Mine {
+		told.Marks = map[string]string{}
+		for n, name := range t.Asks {
+			told.Marks[name], _ = reply[2+n].(string)
+		}
+	}
+	return told, nil
 }
 
 // levels are published for instances with adaptive limits.

@@ -158,6 +158,25 @@ type Fleet struct {
 	Specs     []Spec
 }
 
+// Telling is what somebody who tells a receiver of moves asks the store. One at a time does, with a lease of LeaseFor.
+type Telling struct {
+	To string // names the receiver
+	ID string // of the caller
+	// Leaves gives the lease back.
+	Leaves bool
+	// Marks are stored, of up to 100 bytes each, and the texts of those named in Asks are returned.
+	Marks map[string]string
+	Asks  []string
+}
+
+// Told is the store's answer to a Telling.
+type Told struct {
+	Now time.Time
+	// Mine reports whether the caller has the lease. Marks are those that were asked for, "" where there is none; nil without the lease.
+	Mine  bool
+	Marks map[string]string
+}
+
 // Condition says when a state may be put.
 type Condition struct {
 	// Expect is the state that must be stored; nil asks that the new state supersedes the
@@ -199,6 +218,8 @@ type Store interface {
 	// Published returns what the leader has found of policies, in their order; a zero value where there is none. With
 	// details it reads them, too.
 	Published(ctx context.Context, policies []string, details bool) ([]Published, error)
+	// Tell asks for the lease of telling a receiver of moves, and stores what it was told while the caller has it.
+	Tell(ctx context.Context, t Telling) (Told, error)
 	// Watch returns a channel that receives after a state was put, until ctx is over.
 	// Messages may get lost, so watchers must also poll. The store closes the channel
 	// after ctx is over, and not before, once it holds nothing for the watcher any more.

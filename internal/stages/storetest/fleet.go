@@ -187,3 +187,31 @@ func specs(s subject) {
 		s.Errorf("specs %+v, want another and %+v", f.Specs, want)
 	}
 }
+
+// tell finds a store that lets two tell the same receiver, which would hear of each move twice, and one that forgets what was told.
+func tell(s subject) {
+	ask := func(t stages.Telling) stages.Told {
+		s.Helper()
+		t.To, t.Asks = "receiver", []string{"p", "q"}
+		told, err := s.Tell(s.ctx(), t)
+		s.must(err)
+		return told
+	}
+	if told := ask(stages.Telling{ID: "a", Marks: map[string]string{"p": "1.2"}}); !told.Mine || told.Marks["p"] != "1.2" || told.Marks["q"] != "" || told.Now.IsZero() {
+		s.Errorf("the first one: %+v", told)
+	}
+	if told := ask(stages.Telling{ID: "b", Marks: map[string]string{"p": "9.9"}}); told.Mine || told.Marks != nil {
+		s.Errorf("another one at the same time: %+v", told)
+	}
+	ask(stages.Telling{ID: "b", Leaves: true}) // of one that has no lease
+	if told := ask(stages.Telling{ID: "b"}); told.Mine {
+		s.Errorf("one that has given nothing back: %+v", told)
+	}
+	if told, err := s.Tell(s.ctx(), stages.Telling{To: "other", ID: "b", Asks: []string{"p"}}); err != nil || !told.Mine || told.Marks["p"] != "" {
+		s.Errorf("another receiver: %+v, %v", told, err)
+	}
+	ask(stages.Telling{ID: "a", Leaves: true})
+	if told := ask(stages.Telling{ID: "b"}); !told.Mine || told.Marks["p"] != "1.2" {
+		s.Errorf("the next one: %+v", told)
+	}
+}

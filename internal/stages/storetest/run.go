@@ -38,6 +38,7 @@ var laws = []struct {
 	{"a fingerprint that is adopted starts in shadow, and returns as it left", adopt},
 	{"one instance has the lease at a time", lease},
 	{"what the leader found last is read, and nothing that is late or of another one", published},
+	{"one at a time tells a receiver of moves, and what it was told is kept", tell},
 	{"a step by evidence of another time is refused", stale},
 	{"the number of changes moves with each state that is put, and with no other", changes},
 	{"watchers hear of a change, and their channel is closed at the end", watch},
