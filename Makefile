@@ -8,6 +8,9 @@ ORACLE_STEPS ?= 10000000
 WAITING      ?= 8
 STATICCHECK  ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COMPONENTS   := .components.env
+# Tests and compilers of minutes have memory enough to collect it less often. Benchmarks have the default.
+export GOGC  ?= 400
+bench scale: export GOGC := 100
 # Modules of adapters: a framework that the library itself does not need.
 ADAPTERS     := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod shadow/httplimit/*/go.mod envoy/go.mod))
 
