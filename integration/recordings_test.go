@@ -3,7 +3,6 @@ package integration
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -363,8 +362,8 @@ func TestRecordingsOfTheDemo(t *testing.T) {
 	}()
 
 	url := ""
-	for lines := bufio.NewScanner(output); lines.Scan() && !strings.HasPrefix(lines.Text(), "Still serving"); {
-		url = cmp.Or(url, demoRedis.FindString(lines.Text()))
+	for lines := bufio.NewScanner(output); url == "" && lines.Scan(); { // it is told behind the story
+		url = demoRedis.FindString(lines.Text())
 	}
 	for name, arguments := range map[string][]string{"demo-status": {"status"}, "demo-history": {"history", "per-client"}} {
 		got, err := exec.Command(path, append(arguments, "--redis", url, "--name", "demo", "-o", "json")...).Output()

@@ -20,8 +20,7 @@ its counts. Deploy that file everywhere before a side changes or the next
 candidate comes. Those have a new fingerprint, and instances that still have
 the old file would return to the old authoritative, cold.
 
-Examples, with the variables that "shadowlimit demo --serve" prints, after a
-promote --to full:
+Examples beside "shadowlimit demo --serve", after a promote --to full:
   shadowlimit complete per-client \
       --reason "a week without a complaint"   # refused (3) in the first week
   shadowlimit complete per-client --force --reason "drill in staging"`

@@ -6,15 +6,16 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-const completionDescription = `Prints a script that completes commands, flags and files in a shell.
+const completionDescription = `Prints a script that completes commands, flags and files in a shell. It is
+loaded when a shell begins:
+  source <(shadowlimit completion bash)  # in ~/.bashrc
+  source <(shadowlimit completion zsh)   # in ~/.zshrc, after compinit
+  shadowlimit completion fish | source   # in config.fish
 
 Examples:
   shadowlimit completion bash
-      # in ~/.bashrc: source <(shadowlimit completion bash)
   shadowlimit completion zsh
-      # in ~/.zshrc, after compinit: source <(shadowlimit completion zsh)
-  shadowlimit completion fish
-      # in config.fish: shadowlimit completion fish | source`
+  shadowlimit completion fish`
 
 // completionFlag is the library's: as the last word it asks for the words that may come next.
 const completionFlag = "--generate-bash-completion"

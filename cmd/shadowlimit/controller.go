@@ -36,7 +36,7 @@ Example, with the variables that "shadowlimit demo --serve" prints:
 func controllerCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "controller",
-		Usage:       "evaluate policies and move the automatic ones",
+		Usage:       "move the automatic policies, until interrupted",
 		Description: controllerDescription,
 		Flags: fleetFlags(
 			&cli.StringFlag{Name: "notify", EnvVars: []string{"SHADOWLIMIT_NOTIFY"}, Usage: "`URL` that is told of moves and alarms"},

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"io"
 	"net"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
-	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 const demoDescription = `Plays a whole migration, and needs nothing but this program. It starts a
@@ -47,7 +45,7 @@ func demoAction(c *cli.Context, std streams) error {
 	if _, _, err := net.SplitHostPort(c.String("listen")); err != nil {
 		return usagef("such as 127.0.0.1:8080, or 127.0.0.1:0 for a free port", "--listen %s: want HOST:PORT", c.String("listen"))
 	}
-	cfg := demo.Config{Out: std.out, Listen: c.String("listen"), WriteHistory: writeHistory}
+	cfg := demo.Config{Out: std.out, Listen: c.String("listen")}
 	if c.Bool("serve") {
 		cfg.Ending = demo.Serve
 	}
@@ -69,9 +67,4 @@ func demoAction(c *cli.Context, std streams) error {
 		return err
 	}
 	return demo.ServeOn(c.Context, client, cfg)
-}
-
-// writeHistory writes an audit trail as text.
-func writeHistory(out io.Writer, states []stages.State) error {
-	return writeTransitions(out, transitions(states))
 }

@@ -67,7 +67,7 @@ Examples, from the folder of the repository:
 func followCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "follow",
-		Usage:       "shadow another program's limiter from its log",
+		Usage:       "shadow the limiter of a log, until interrupted",
 		ArgsUsage:   "LOG...",
 		Description: followDescription,
 		Flags: slices.Concat([]cli.Flag{

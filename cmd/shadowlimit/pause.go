@@ -12,8 +12,7 @@ import (
 const pauseDescription = `Sets a policy on hold: nothing moves it forward until it is resumed. An
 automatic policy is still rolled back if its triggers demand it.
 
-Example, with the variables that "shadowlimit demo --serve" prints, after a
-resume:
+Example beside "shadowlimit demo --serve", after a resume:
   shadowlimit pause per-client --reason "incident elsewhere"`
 
 func pauseCommand(std streams) *cli.Command {

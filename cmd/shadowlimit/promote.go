@@ -20,11 +20,10 @@ names. Nothing was done: see status, and decide again. Several policies, or a
 pattern, are each moved by their own conditions: those that are not are
 named, and the exit status is that of the first of them.
 
-Examples, with the variables that "shadowlimit demo --serve" prints, after a
-resume:
+Examples beside "shadowlimit demo --serve", after a resume:
   shadowlimit promote per-client \
       --reason "a week without divergence"   # refused (3) until it may
-  shadowlimit promote 'per-*' --reason "a week without divergence"
+  shadowlimit promote 'per-*' --reason "calm for a week"   # refused (3)
   shadowlimit promote per-client --to 50% --force --reason "half, as a drill"
   shadowlimit promote per-client --to promoted --force --reason "a drill"`
 

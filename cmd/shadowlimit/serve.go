@@ -52,7 +52,7 @@ const serveAddress = "127.0.0.1:8429"
 func serveCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "serve",
-		Usage:       "decide over HTTP for services in any language",
+		Usage:       "decide for any language over HTTP, until interrupted",
 		Description: serveDescription,
 		Flags:       serveFlags(),
 		Action:      func(c *cli.Context) error { return serveAction(c, std) },

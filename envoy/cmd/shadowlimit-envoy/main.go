@@ -63,23 +63,26 @@ func run(ctx context.Context, args []string, out, talk io.Writer) int {
 	return exitFailure
 }
 
-const description = `Answers Envoy's rate limit filter (envoy.service.ratelimit.v3) by a policy file, which is read
-again whenever it changes. Policies see the descriptors as request.descriptors, the domain
-as request.domain, and the keys of a descriptor in their order as request.route:
+const description = `Answers Envoy's rate limit filter (envoy.service.ratelimit.v3) by a policy
+file, which is read again whenever it changes. Policies see the descriptors
+as request.descriptors, the domain as request.domain, and the keys of a
+descriptor in their order as request.route:
 
   - name: per-user
     when: request.domain == "edge" && request.route == "user"
     key: request.descriptors[?"user"].orValue("")
     authoritative: { algorithm: fixed_window, limit: 100, window: 1m }
 
-"shadowlimit import envoy" makes such a file of a configuration of envoyproxy/ratelimit.
+"shadowlimit import envoy" makes such a file of a configuration of
+envoyproxy/ratelimit.
 
-Without --redis the limits are this process's own. With it they are those of all
-instances of the same name. An address that other machines can reach needs TLS and a
-token, which is read from --token-file or SHADOWLIMIT_TOKEN; Envoy sends it as
-"authorization: Bearer TOKEN" by initial_metadata of its grpc_service. It goes on until
-SIGTERM or an interrupt, finishes the requests that have begun, and writes the last
-evidence. /healthz, /readyz, /metrics and /status are on --http.
+Without --redis the limits are this process's own. With it they are those of
+all instances of the same name. An address that other machines can reach
+needs TLS and a token, which is read from --token-file or SHADOWLIMIT_TOKEN;
+Envoy sends it as "authorization: Bearer TOKEN" by initial_metadata of its
+grpc_service. It goes on until SIGTERM or an interrupt, finishes the requests
+that have begun, and writes the last evidence. /healthz, /readyz, /metrics
+and /status are on --http.
 
 Example:
   shadowlimit-envoy --config policies.yaml --redis redis://127.0.0.1:6379/0`

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 //go:embed demo.yaml
@@ -41,8 +40,6 @@ type Config struct {
 	Out    io.Writer
 	Listen string // address of the service
 	Ending Ending
-	// WriteHistory writes an audit trail as the history command does.
-	WriteHistory func(io.Writer, []stages.State) error
 }
 
 // Run plays the scenario on a Redis of its own.
@@ -58,16 +55,18 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
 
-	fmt.Fprintf(cfg.Out, opening, humanize.Counted(int64(len(requests)), "request"), e.url, e.redisURL)
-	s := &scenario{environment: e, out: cfg.Out, writeHistory: cfg.WriteHistory}
+	fmt.Fprintf(cfg.Out, opening, humanize.Counted(int64(len(requests)), "request"))
+	s := &scenario{environment: e, out: cfg.Out}
 	if err := s.play(ctx, andAgain(requests)); err != nil {
 		return err
 	}
+	fmt.Fprintf(cfg.Out, ending, s.state.Stage, s.sent-s.unharmed, s.harmed)
 
 	if cfg.Ending == Stop {
-		fmt.Fprint(cfg.Out, ending)
+		fmt.Fprint(cfg.Out, afterwards)
 		return nil
 	}
+	e.wound.Store(false)
 	fmt.Fprintf(cfg.Out, serving, e.redisURL, e.url)
 	return e.serve(ctx, requests)
 }
@@ -89,22 +88,21 @@ func ServeOn(ctx context.Context, client redis.UniversalClient, cfg Config) (err
 	return e.serve(ctx, requests)
 }
 
-const opening = `A web site lets each client make 20 requests a minute, counted in fixed windows.
-It wants sliding windows, without hurting a client. Its traffic is real:
-%s of three and a half days, and then the first hours once more.
-
-  server   %s/  (and /metrics, /status while the demo runs)
-  Redis    %s  (in this process; its clock is wound)
-
-A step is taken when all of its conditions are met. Among them are 48 hours seen,
-and a score in every ratio (the table has the least one): 400, for half of the
-clients 10,000, and for all of them 1,000,000. The policy file says 48 hours,
-because the log is short: without that the last two steps need 72 and 168.
+const opening = `A web site lets each client make 40 requests a minute, in fixed windows. It
+wants a token bucket, 28 at once and then 20 a minute, and to hurt nobody. Its
+traffic: %s of three and a half days, then the first once more.
 
 `
 
 const ending = `
-The same for your own service: see the README. To look around in this one:
+The policy is %s, by itself, within %d requests of the proxy: %d of
+them were denied that today's limiter allows, and none is any more.
+`
+
+const afterwards = `
+The same over a log of your own, and then a look around in this service:
+  shadowlimit replay --from fixed_window:100/1m \
+      --to token_bucket:100/1m:burst=20 access.log
   shadowlimit demo --serve
 `
 

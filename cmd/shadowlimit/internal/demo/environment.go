@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -36,6 +37,8 @@ type environment struct {
 	server     *http.Server
 	url        string
 	stateDir   string
+	// wound is set while the clock is wound: a heartbeat is hours old then before anybody looks.
+	wound atomic.Bool
 
 	http *http.Client
 }
@@ -61,6 +64,7 @@ func openEnvironment(start time.Time, listen string) (_ *environment, err error)
 	options := lua.Tune(&redis.UniversalOptions{Addrs: []string{server.Addr()}}, ownBudget)
 	e := newEnvironment(redis.NewUniversalClient(options))
 	e.redis, e.redisURL = server, "redis://"+server.Addr()
+	e.wound.Store(true)
 	return e, e.start(listen, "demo")
 }
 
@@ -131,8 +135,19 @@ func (e *environment) handler() (http.Handler, error) {
 	root := http.NewServeMux()
 	root.Handle("/", limited(site))
 	root.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	root.Handle("/status", e.harness.StatusPage())
+	root.Handle("/status", e.inRealTime(e.harness.StatusPage()))
 	return root, nil
+}
+
+// inRealTime refuses requests until the clock is no longer wound.
+func (e *environment) inRealTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e.wound.Load() {
+			http.Error(w, "the demo winds its clock forward; open this again at the end of its story", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (e *environment) close() error {

@@ -16,53 +16,48 @@ import (
 // scenario plays the bundled log in an environment and prints what happens.
 type scenario struct {
 	*environment
-	out          io.Writer
-	writeHistory func(io.Writer, []stages.State) error
+	out io.Writer
 
 	now      time.Time // of every clock
 	nextSync time.Time
 	nextRow  time.Time
-	version  stages.Version // of the state that was printed last
-	promoted time.Time      // zero unless the candidate is promoted
-	plan     string         // the requests' x-plan
+	state    stages.State // that was printed last
+	promoted time.Time    // zero unless the candidate is promoted
+	plan     string       // the requests' x-plan
 	sent     int64
-	denied   int64
+	unharmed int64 // of the sent, those before the candidate went wrong
+	before   int64 // newly denied until then
+	harmed   int64 // newly denied from then to the rollback
 }
 
 const (
 	syncEvery = 5 * time.Minute
-	rowEvery  = 12 * time.Hour
+	rowEvery  = 24 * time.Hour
 	// calm is how long all is well after the promotion.
 	calm = 4 * time.Hour
 )
 
-// play sends every request at its instant. In between the service does its background work.
+// play sends every request at its instant, until the candidate is rolled back. In between the service does its background work.
 func (s *scenario) play(ctx context.Context, requests []request) error {
-	s.now, s.nextSync, s.nextRow = requests[0].at, requests[0].at, requests[0].at
-	fmt.Fprintf(s.out, "%-16s  %-11s %8s %6s %7s %8s %9s  %s\n%53s %8s %9s  %s\n",
-		"time (UTC)", "stage", "requests", "429s", "newly", "newly", "least", "conditions", "denied", "allowed", "score", "met")
-	s.line()
+	s.now, s.nextSync, s.nextRow = requests[0].at, requests[0].at, requests[0].at.Add(rowEvery)
+	fmt.Fprintf(s.out, "%-12s  %8s  %6s  %7s\n%-12s  %8s  %6s  %7s\n", "", "", "newly", "newly", "time (UTC)", "requests", "denied", "allowed")
 
 	for _, r := range requests {
 		if err := s.windTo(ctx, r.at); err != nil {
 			return err
 		}
-		status, err := s.get(ctx, r.client, s.plan)
-		if err != nil {
+		if s.state.Stage == stages.RolledBack {
+			break
+		}
+		if status, err := s.get(ctx, r.client, s.plan); err != nil {
 			return err
+		} else if status != http.StatusOK && status != http.StatusTooManyRequests {
+			return fmt.Errorf("the service answered %d", status)
 		}
-
 		s.sent++
-		if status == http.StatusTooManyRequests {
-			s.denied++
-		}
 	}
-
-	// The last hour's evidence is judged after the last request.
-	if err := s.windTo(ctx, s.now.Add(time.Hour)); err != nil {
-		return err
-	}
-	return s.epilogue(ctx)
+	// From here on the clock runs, and commands may ask: what they find must be of now.
+	return s.harness.Sync(ctx)
 }
 
 // windTo winds the clock forward and stops wherever the service has background work to do.
@@ -70,7 +65,7 @@ func (s *scenario) windTo(ctx context.Context, at time.Time) error {
 	for !s.nextSync.After(at) {
 		s.now = s.nextSync
 		s.redis.SetTime(s.now)
-		if err := s.sync(ctx); err != nil {
+		if err := s.sync(ctx); err != nil || s.state.Stage == stages.RolledBack {
 			return err
 		}
 		s.nextSync = s.nextSync.Add(syncEvery)
@@ -91,107 +86,86 @@ func (s *scenario) sync(ctx context.Context) error {
 		return err
 	}
 
-	state := states[0]
-	switch {
-	case state.Version != s.version:
-		s.version = state.Version
-		err = s.showMove(ctx, state)
+	switch state := states[0]; {
+	case state.Version != s.state.Version:
+		s.state = state
+		err = s.showMove(ctx)
 	case !s.now.Before(s.nextRow):
 		err = s.showWait(ctx)
+	case state.Stage == stages.Promoted && s.plan == "" && s.now.Sub(s.promoted) >= calm:
+		err = s.injectRegression(ctx)
 	}
-	if err != nil {
-		return err
-	}
-
-	s.injectRegression(state)
-	return nil
+	return err
 }
 
-// showMove prints the new state and why it was moved to.
-func (s *scenario) showMove(ctx context.Context, state stages.State) error {
+// showMove prints the new stage, what it means, and why it was moved to.
+func (s *scenario) showMove(ctx context.Context) error {
 	// The next request is to be decided by the new stage, without waiting for the next sync.
 	if err := s.harness.Sync(ctx); err != nil {
 		return err
 	}
 
-	if _, err := s.writeRow(ctx); err != nil {
+	name := strings.ToUpper(strings.ReplaceAll(s.state.Describe(), "_", " "))
+	means, why := "all conditions are met", ""
+	switch s.state.Stage {
+	case stages.Shadow:
+		means = "today's limiter decides"
+	case stages.Promoted:
+		s.promoted = s.now
+		why = "The bucket decides for every client. Today's limiter still counts."
+	case stages.RolledBack:
+		name, _, _ = strings.Cut(name, " (")
+		means, why = "today's limiter decides", s.state.Reason+"."
+	}
+	denied, err := s.writeRow(ctx, fmt.Sprintf("%-11s  %s", name, means))
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "  => %s (was %s), by %s\n     %s\n", state.Describe(), state.From, state.Actor, indented(state.Reason))
-	return err
+	s.harmed = denied - s.before
+	s.say(why)
+	return nil
 }
 
 // showWait prints how far it is, and what the gate waits for.
 func (s *scenario) showWait(ctx context.Context) error {
-	a, err := s.writeRow(ctx)
-	if err == nil && a.Gate.Met() < len(a.Gate.Conditions) {
-		_, err = fmt.Fprintf(s.out, "     %s: %s\n", a.Gate.Verdict, indented(a.Gate.Reason))
+	list, err := s.controller.Assess(ctx)
+	if err != nil {
+		return err
 	}
+	g := &list[0].Gate
+	_, err = s.writeRow(ctx, fmt.Sprintf("%-11s  %d of %d conditions met", g.Verdict, g.Met(), len(g.Conditions)))
 	return err
-}
-
-// indented breaks the lines of a sentence that stands in the column of reasons.
-func indented(text string) string {
-	return strings.ReplaceAll(humanize.Wrap(text, 68), "\n", "\n     ")
 }
 
 // injectRegression breaks the candidate some hours after its promotion: another team's proxy
 // begins to call every client a trial client, and the candidate allows those 2 a minute.
-func (s *scenario) injectRegression(state stages.State) {
-	switch {
-	case state.Stage != stages.Promoted:
-		s.promoted = time.Time{}
-	case s.promoted.IsZero():
-		s.promoted = s.now
-	case s.plan == "" && s.now.Sub(s.promoted) >= calm:
-		s.plan = "trial"
-		fmt.Fprintf(s.out, regression, s.now.Format("Mon 15:04"))
+func (s *scenario) injectRegression(ctx context.Context) (err error) {
+	s.plan, s.unharmed = "trial", s.sent
+	if s.before, err = s.writeRow(ctx, "!!           a proxy is deployed"); err == nil {
+		s.say(regression)
 	}
+	return err
 }
 
-const regression = `  !! %s: a proxy is deployed that sets x-plan: trial on every request;
-     the candidate allows trial clients 2 a minute
-`
+const regression = "It sets x-plan: trial on every request, and the candidate of the policy file allows trial clients 2 a minute."
 
-// writeRow prints the counts, and returns what they are judged by.
-func (s *scenario) writeRow(ctx context.Context) (*stages.Assessment, error) {
+// writeRow prints the counts beside a text, and returns how many requests were newly denied.
+func (s *scenario) writeRow(ctx context.Context, text string) (denied int64, err error) {
 	s.nextRow = s.now.Add(rowEvery)
 	list, err := s.controller.Assess(ctx)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-
-	// A step needs all of the scores, so the least one says how near it is.
-	a := &list[0]
-	least := a.Gate.Divergence.Score
-	for _, r := range evidence.AllRatios {
-		if part := a.Gate.Ratio(r); part != nil && part.Threshold > 0 {
-			least = min(least, part.Score)
-		}
-	}
-
-	total := a.Evidence.History.Total()
-	stage := a.State
-	stage.Hold = false // the column has no room for it; the line of the move says it
-	_, err = fmt.Fprintf(s.out, "%-16s  %-11s %8d %6d %7d %8d %9s  %d of %d\n",
-		s.now.Format("Mon Jan 02 15:04"), stage.Describe(), s.sent, s.denied,
-		total[evidence.NewlyDenied], total[evidence.NewlyAllowed], humanize.Grouped(int64(least)), a.Gate.Met(), len(a.Gate.Conditions))
-	return a, err
+	total := list[0].Evidence.History.Total()
+	_, err = fmt.Fprintf(s.out, "%-12s  %8s  %6d  %7d  %s\n", s.now.Format("Mon 02 15:04"), humanize.Grouped(s.sent),
+		total[evidence.NewlyDenied], total[evidence.NewlyAllowed], text)
+	return total[evidence.NewlyDenied], err
 }
 
-// epilogue prints the final counts and the audit trail.
-func (s *scenario) epilogue(ctx context.Context) error {
-	if _, err := s.writeRow(ctx); err != nil {
-		return err
+// say prints a text below a row.
+func (s *scenario) say(text string) {
+	const indent = "              "
+	if text != "" {
+		fmt.Fprintf(s.out, "%s%s\n", indent, strings.ReplaceAll(humanize.Wrap(text, 80-len(indent)), "\n  ", "\n"+indent))
 	}
-	s.line()
-
-	states, err := s.store.History(ctx, policy)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(s.out, "\naudit trail")
-	return s.writeHistory(s.out, states)
 }
-
-func (s *scenario) line() { fmt.Fprintln(s.out, strings.Repeat("-", 78)) }

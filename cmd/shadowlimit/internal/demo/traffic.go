@@ -18,7 +18,7 @@ type request struct {
 
 // andAgain adds the first hours of the traffic once more, four days later: all keys come to the candidate after the log's end.
 func andAgain(requests []request) []request {
-	const later, hours = 4 * 24 * time.Hour, 12 * time.Hour
+	const later, hours = 4 * 24 * time.Hour, 36 * time.Hour
 	list := slices.Clone(requests)
 	for _, r := range requests {
 		if r.at.Sub(requests[0].at) < hours {
