@@ -217,7 +217,7 @@ func commands(std streams) []*cli.Command {
 		group("2. Write a policy file",
 			initCommand(std), importCommand(std), validateCommand(std), testCommand(std), explainCommand(std)),
 		group("3. Look at a running service",
-			statusCommand(std), watchCommand(std), topCommand(std), keyCommand(std), historyCommand(std), doctorCommand(std)),
+			statusCommand(std), watchCommand(std), topCommand(std), keyCommand(std), historyCommand(std), reportCommand(std), doctorCommand(std)),
 		group("4. Move a policy", promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
 			adoptCommand(std), forgetCommand(std)),
 		group("5. Run and install", serveCommand(std), followCommand(std), controllerCommand(std),

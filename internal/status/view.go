@@ -54,7 +54,9 @@ type ratioView struct {
 // harm is one of the two harms: its probable causes, and the keys that have most of it.
 type harm struct {
 	Name   string
-	Of     int64
+	Total  int64 // requests that have it
+	Of     int64 // the same, at least 1
+	Keyed  int64 // keys that have it
 	Causes []Cause
 	Sum    int64 // of the causes' counts
 	Keys   []evidence.KeyCount
@@ -87,8 +89,8 @@ func policyViewOf(p *Policy) policyView {
 	v := policyView{Policy: p, Track: p.track()}
 	v.Ratios = RatioRows(&p.Gate)
 	v.Harms = []harm{
-		harmOf("newly denied", p.NewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
-		harmOf("newly allowed", p.NewlyAllowed, p.CausesNewlyAllowed, p.TopNewlyAllowed),
+		harmOf("newly denied", p.NewlyDenied, p.KeysNewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
+		harmOf("newly allowed", p.NewlyAllowed, p.KeysNewlyAllowed, p.CausesNewlyAllowed, p.TopNewlyAllowed),
 	}
 	v.Listed = p.listed()
 
@@ -110,8 +112,8 @@ func ratioViewOf(r evidence.Ratio, g *gate.Result) ratioView {
 	}
 }
 
-func harmOf(name string, of int64, causes []Cause, keys []evidence.KeyCount) harm {
-	h := harm{Name: name, Of: max(of, 1), Causes: causes, Keys: keys}
+func harmOf(name string, of, keyed int64, causes []Cause, keys []evidence.KeyCount) harm {
+	h := harm{Name: name, Total: of, Of: max(of, 1), Keyed: keyed, Causes: causes, Keys: keys}
 
 	// The lists are kept by the day, so right after a resume they have keys of the evidence before it.
 	if of == 0 {
