@@ -322,7 +322,7 @@ func (j *judgement) exercised() []row {
 
 // protected is the condition that no protected key has lost too much within as much time as the step has to have seen.
 func (j *judgement) protected() row {
-	over := j.cfg.SoakFor(j.evidence.Step.Percent)
+	over := j.cfg.soakFor(j.evidence.Step.Percent)
 	most := humanize.Percent(mostLost)
 	c := condition(harmful, true, "protected keys", "within it", "at most "+most+" of an hour lost", "")
 	for _, h := range j.whole.protected {
@@ -337,7 +337,7 @@ func (j *judgement) protected() row {
 
 // timeSeen is the one condition that time alone meets.
 func (j *judgement) timeSeen() row {
-	need := j.cfg.SoakFor(j.evidence.Step.Percent)
+	need := j.cfg.soakFor(j.evidence.Step.Percent)
 	c := condition(young, j.seen >= need, "time seen", hours(j.seen), hours(need),
 		fmt.Sprintf("%s of %s have been seen", hours(j.seen), hours(need)))
 	if !c.Met {

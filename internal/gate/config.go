@@ -19,7 +19,7 @@ type Config struct {
 	// NewlyAllowed is the threshold of the newly allowed of what the authoritative denies, a fraction above 0 and below 1. Without it
 	// that ratio is shown, and not judged.
 	NewlyAllowed float64 `json:"newly_allowed"`
-	// Soak is how much time must have been seen before each step (by SoakFor).
+	// Soak is how much time must have been seen before each step (by soakFor).
 	Soak time.Duration `json:"soak_ns"`
 	// Protect are the keys that the policy protects, by the names that the ledger has for them.
 	Protect []string `json:"protect,omitempty"`
@@ -34,10 +34,10 @@ func (c Config) WithDefaults() Config {
 	return c.Or(Config{Divergence: 0.02, NewlyDenied: 0.02, ExtraLoad: 0.1, MinDenials: 20, MinDeniedKeys: 5})
 }
 
-// SoakFor returns the time to be seen before a step to a percentage of the keys. Without a
+// soakFor returns the time to be seen before a step to a percentage of the keys. Without a
 // declared soak it is as long as the step can hurt: 48 h up to 10 %, 72 h up to 50 %, and
 // beyond that a week, because a weekend may be unlike all other days.
-func (c Config) SoakFor(percent float64) time.Duration {
+func (c Config) soakFor(percent float64) time.Duration {
 	switch {
 	case c.Soak > 0:
 		return c.Soak

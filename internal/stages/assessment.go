@@ -10,9 +10,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 )
 
-// EvidenceUnreadable begins the reason of a verdict whose evidence could not be read: the
+// evidenceUnreadable begins the reason of a verdict whose evidence could not be read: the
 // counts beside it are then of nothing.
-const EvidenceUnreadable = "the evidence cannot be read"
+const evidenceUnreadable = "the evidence cannot be read"
 
 // Assessment is all there is to say about a policy at an instant.
 type Assessment struct {
@@ -130,10 +130,10 @@ func (a *Assessment) others() int {
 func (a *Assessment) qualify(err error) {
 	a.unread = err
 	if a.State.Stage == Canary {
-		a.addLater(a.dwelt())
+		a.addLater(dwelt(a.State, a.Spec.Config.Dwell, a.Evidence.Now))
 	}
 	if _, over := a.State.Next(a.Spec.Config.Canary); over == nil && a.Spec.Config.Automatic {
-		a.addLater(a.inChangeWindow())
+		a.addLater(inChangeWindow(a.Spec.Config.Change, a.Evidence.Now))
 	}
 
 	pressed := strings.Join(a.Pressed(), ", ")
@@ -155,7 +155,7 @@ func (a *Assessment) qualify(err error) {
 
 	readable := gate.Condition{Name: "evidence readable", Met: err == nil, Have: "yes", Need: "yes"}
 	if err != nil {
-		readable.Have, readable.Reason = "no", EvidenceUnreadable+": "+err.Error()
+		readable.Have, readable.Reason = "no", evidenceUnreadable+": "+err.Error()
 	}
 	a.Gate.Add(readable)
 }
@@ -172,23 +172,21 @@ func (a *Assessment) addLater(c gate.Condition) {
 }
 
 // dwelt is the condition that a canary's step has lasted long enough.
-func (a *Assessment) dwelt() gate.Condition {
-	least, lasted := a.Spec.Config.Dwell, a.Evidence.Now.Sub(a.State.StageAt)
-	until := a.State.StageAt.Add(least)
+func dwelt(s State, least time.Duration, now time.Time) gate.Condition {
+	lasted, until := now.Sub(s.StageAt), s.StageAt.Add(least)
 	c := gate.Condition{
 		Name: "dwell", Met: lasted >= least, Have: min(lasted, least).Truncate(time.Second).String(), Need: least.String(),
 	}
 	if !c.Met {
-		c.Due, c.Reason = &until, fmt.Sprintf("the canary at %g %% has to dwell until %s", a.State.Percent, until.UTC().Format(dated))
+		c.Due, c.Reason = &until, fmt.Sprintf("the canary at %g %% has to dwell until %s", s.Percent, until.UTC().Format(dated))
 	}
 	return c
 }
 
 // inChangeWindow is the condition that a leader may take a step now.
-func (a *Assessment) inChangeWindow() gate.Condition {
-	w := a.Spec.Config.Change
-	at, opens := w.NextOpen(a.Evidence.Now)
-	c := gate.Condition{Name: "change window", Met: opens && at.Equal(a.Evidence.Now), Have: "closed", Need: "open"}
+func inChangeWindow(w ChangeWindow, now time.Time) gate.Condition {
+	at, opens := w.NextOpen(now)
+	c := gate.Condition{Name: "change window", Met: opens && at.Equal(now), Have: "closed", Need: "open"}
 	switch {
 	case c.Met:
 		c.Have = "open"

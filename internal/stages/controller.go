@@ -30,29 +30,6 @@ type Controller struct {
 	readers map[string]*reader
 }
 
-// reader reads the evidence of one fingerprint of a policy, from where it began.
-type reader struct {
-	fingerprint string
-	since       time.Time
-	*evidence.Reader
-	spec Spec // of the last assessment
-	// minutes are the last that were read, known reports that any were: a history that
-	// cannot be read now must not make a burst of every day look like one never seen.
-	minutes []evidence.Minute
-	known   bool
-	looks   looks
-	unheard time.Time // of the last assessment
-	// unread reports that the ledger failed when it was last asked in time.
-	unread bool
-	// looked is when the ticks were last read, the zero time after a failure, and watched since when without a gap or a failure, by
-	// the store's clock.
-	looked, watched time.Time
-}
-
-// unseenFor is how long nobody may look at ticks that say how the candidate's health is. It is two evaluations, and no more than
-// what a hold for health needs.
-const unseenFor = 2 * EvaluateEvery
-
 // NewController returns a controller that acts under a name.
 func NewController(store Store, ledger evidence.Ledger, actor string) *Controller {
 	return &Controller{store: store, ledger: ledger, actor: actor, readers: map[string]*reader{}}
@@ -90,13 +67,6 @@ func (c *Controller) assessAll(ctx context.Context, only []string) ([]Assessment
 		list[i] = c.assess(ctx, specs[i], states[i], f.Instances, now)
 	}
 	return list, nil
-}
-
-// note notes whether the evidence could be read, unless it was asked for too late to say.
-func (r *reader) note(err error, late bool) {
-	if !late {
-		r.unread = err != nil
-	}
 }
 
 // unread is 1 for a policy whose evidence could not be read when it was last asked for, and 0 for another. Those come last: on a node
@@ -150,7 +120,7 @@ func (c *Controller) assess(
 	spec.Config = spec.Config.WithDefaults() // Redis may hold any announcement
 	a := Assessment{Spec: spec, State: state, Evaluated: state.Version}
 	r := c.reader(spec.Policy, state)
-	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
+	a.Live, a.Silent = liveAt(now, spec.Policy, instances)
 	a.SilentThen = len(a.Silent)
 
 	// The ledger has nothing to read, and no stage is in use.
@@ -195,14 +165,6 @@ func (c *Controller) assess(
 	return a
 }
 
-// abandoned reports whether no instance has had the policy for as long as the ledger remembers:
-// there is none, no minute was found, and the stage is older than that. A policy that was taken
-// out of its file is announced for ever, and must not be read in each round.
-func (r *reader) abandoned(a *Assessment, now time.Time) bool {
-	return len(a.Live)+len(a.Silent) == 0 && r.known && len(r.minutes) == 0 &&
-		now.Sub(a.State.At) > evidence.KeptDays*evidence.HoursPerDay*time.Hour
-}
-
 // reader returns the reader of a policy's evidence, a new one after the evidence began
 // again. Requires c.mu.
 func (c *Controller) reader(policy string, s State) *reader {
@@ -243,22 +205,13 @@ func (c *Controller) recent(ctx context.Context, r *reader, s State, now time.Ti
 	return recent, err
 }
 
-// LookAway notes that the store could not be asked: what is read later of this time nobody has seen.
-func (c *Controller) LookAway() {
+// lookAway notes that the store could not be asked: what is read later of this time nobody has seen.
+func (c *Controller) lookAway() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.readers {
 		r.looked = time.Time{}
 	}
-}
-
-// watch returns since when the ticks have been read without a gap, up to an instant at which they were.
-func (r *reader) watch(now time.Time) time.Time {
-	if gap := now.Sub(r.looked); gap > unseenFor || gap < 0 {
-		r.watched = now
-	}
-	r.looked = now
-	return r.watched
 }
 
 // Move is what a controller did.
@@ -290,6 +243,61 @@ func (c *Controller) Step(ctx context.Context, only ...string) ([]Assessment, []
 	return list, moves, errors.Join(failed...)
 }
 
+// recentFor is how long a published assessment counts as one of now: four rounds of the leader.
+const recentFor = time.Minute
+
+// Look returns what the leader has published of all announced policies, with their states
+// and instances of now. A policy of which nothing recent is published is assessed here: no instance
+// runs.
+func (c *Controller) Look(ctx context.Context) ([]Assessment, error) {
+	f, states, err := c.read(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	published, err := c.store.Published(ctx, f.Policies(), true)
+	if err != nil {
+		return nil, err
+	}
+
+	list := make([]Assessment, len(f.Specs))
+	var missing []string
+	for i, spec := range f.Specs {
+		if p := &published[i]; p.Of(&states[i]) && within(f.Now, p.Evidence.Now, recentFor) {
+			list[i] = p.Assessment(spec, states[i])
+		} else {
+			missing = append(missing, spec.Policy)
+		}
+	}
+	if err := c.assessHere(ctx, list, f.Specs, missing); err != nil {
+		return nil, err
+	}
+
+	// Levels are shown, and may be missing.
+	h, _ := c.store.Heartbeat(ctx, Heartbeat{})
+	for i := range list {
+		a := &list[i]
+		a.LookedAt, a.Levels = f.Now, h.Levels
+		a.Live, a.Silent = f.With(a.Spec.Policy)
+	}
+	return list, nil
+}
+
+// assessHere fills in the assessments of the policies that are missing in a list.
+func (c *Controller) assessHere(ctx context.Context, list []Assessment, specs []Spec, missing []string) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	found, err := c.Assess(ctx, missing...)
+	for _, a := range found {
+		for i := range specs {
+			if specs[i].Policy == a.Spec.Policy {
+				list[i] = a
+			}
+		}
+	}
+	return err
+}
+
 // assessAndStore is Assess, and stores the hours that it has read. Hours that cannot be stored do not keep it from judging.
 func (c *Controller) assessAndStore(ctx context.Context, only []string) (list []Assessment, failed []error, err error) {
 	c.mu.Lock()
@@ -314,8 +322,8 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 	case !a.Spec.Config.Automatic || s.Stage == RolledBack:
 		return s, false, nil
 	case a.Alarm.Level != gate.Calm:
-		return c.respond(ctx, policy, s, a.Alarm, order)
-	case s.recovers(a.well, a.Evidence.Now):
+		return respond(ctx, c.store, policy, s, a.Alarm, order)
+	case recovers(s, a.well, a.Evidence.Now):
 		state, err := endHold(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
@@ -331,13 +339,6 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 	order.Reason = a.Gate.Reason
 	state, err := Advance(ctx, c.store, policy, step, order)
 	return state, err == nil, err
-}
-
-// rollBack rolls a policy back, and reports whether it was not rolled back before: of two
-// controllers that see the same harm, one moves.
-func (c *Controller) rollBack(ctx context.Context, policy string, o Order) (State, bool, error) {
-	s, err := Rollback(ctx, c.store, policy, o)
-	return s, err == nil && s.Actor == o.Actor, err
 }
 
 // CheckTriggers looks at the last minutes of the candidates that are enforced, and rolls
@@ -393,5 +394,5 @@ func (c *Controller) trigger(ctx context.Context, policy string, s State, now ti
 		return s, false, err
 	}
 	alarm := gate.Triggers(r.spec.Config.Config, recent)
-	return c.respond(ctx, policy, s, alarm, Order{Actor: c.actor, Judged: &s, AsOf: now})
+	return respond(ctx, c.store, policy, s, alarm, Order{Actor: c.actor, Judged: &s, AsOf: now})
 }

@@ -7,11 +7,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 )
 
-// sides says what can disturb the time of a policy.
-func (s *Spec) sides() gate.Sides {
-	return gate.Sides{Apart: s.Apart, Window: s.Window, Copied: s.Copied, Stores: [2]string{s.Store, s.CandidateStore}, First: s.FirstLimit}
-}
-
 // unheard returns the earliest last write of the instances that have written nothing for a minute, the zero time if there is
 // none. What such an instance counts may have reached one side only, and nobody knows it before it writes. One that said
 // goodbye has written everything and is not among the instances; of one that has been gone for a window nothing is left.

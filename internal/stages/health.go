@@ -18,57 +18,58 @@ const (
 	calmFor = time.Hour
 )
 
-func (c *Controller) respond(ctx context.Context, policy string, s State, alarm gate.Alarm, o Order) (State, bool, error) {
+// respond answers an alarm, and reports whether it has moved the policy.
+func respond(ctx context.Context, store Store, policy string, s State, alarm gate.Alarm, o Order) (State, bool, error) {
 	// A rollback passes a hold. A milder answer to an alarm is a hold, so a policy that has one
 	// stays.
 	o.Reason = alarm.Reason
 	switch {
 	case alarm.Level == gate.RollBack:
-		return c.rollBack(ctx, policy, o)
+		return rollBack(ctx, store, policy, o)
 	case alarm.Level == gate.Calm:
 		return s, false, nil
-	case alarm.Health && s.unwellAgain(o.AsOf):
+	case alarm.Health && unwellAgain(s, o.AsOf):
 		o.Reason += "; it has been so for over a minute for the third time in the last 24 h"
-		return c.rollBack(ctx, policy, o)
+		return rollBack(ctx, store, policy, o)
 	case s.Hold:
 		return s, false, nil
 	case alarm.Health:
-		return c.holdForHealth(ctx, policy, o)
+		return holdForHealth(ctx, store, policy, o)
 	}
-	state, err := Pause(ctx, c.store, policy, o)
+	state, err := Pause(ctx, store, policy, o)
 	return state, err == nil, err
 }
 
 // holdForHealth sets a policy on hold until its candidate is well. No client is harmed while the authoritative stands in, so
 // it may wait.
-func (c *Controller) holdForHealth(ctx context.Context, policy string, o Order) (State, bool, error) {
-	state, err := change(ctx, c.store, policy, o, func(s *State) error {
+func holdForHealth(ctx context.Context, store Store, policy string, o Order) (State, bool, error) {
+	state, err := change(ctx, store, policy, o, func(s *State) error {
 		if s.Hold {
 			return fmt.Errorf("stages: %s: %w already", policy, ErrHold)
 		}
 		s.Hold, s.HeldForHealth = true, true
-		s.Unwell = append(s.unwellSince(s.At.Add(-unwellWithin)), s.At)
+		s.Unwell = append(unwellSince(*s, s.At.Add(-unwellWithin)), s.At)
 		return nil
 	})
 	return state, err == nil, err
 }
 
 // unwellSince returns the holds for health since an instant, in a list of its own.
-func (s State) unwellSince(at time.Time) []time.Time {
+func unwellSince(s State, at time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(s.Unwell), func(held time.Time) bool { return held.Before(at) })
 }
 
 // heldAt returns when the hold for health began.
-func (s State) heldAt() time.Time { return s.Unwell[len(s.Unwell)-1] }
+func heldAt(s State) time.Time { return s.Unwell[len(s.Unwell)-1] }
 
 // unwellAgain reports whether a candidate that is unwell at an instant has been so for too long, too often.
-func (s State) unwellAgain(now time.Time) bool {
-	return s.HeldForHealth && len(s.unwellSince(now.Add(-unwellWithin))) >= timesUnwell && now.Sub(s.heldAt()) > unwellFor
+func unwellAgain(s State, now time.Time) bool {
+	return s.HeldForHealth && len(unwellSince(s, now.Add(-unwellWithin))) >= timesUnwell && now.Sub(heldAt(s)) > unwellFor
 }
 
 // recovers reports whether a hold for health is to end at an instant.
-func (s State) recovers(well bool, now time.Time) bool {
-	return well && s.HeldForHealth && len(s.Unwell) > 0 && now.Sub(s.heldAt()) >= calmFor
+func recovers(s State, well bool, now time.Time) bool {
+	return well && s.HeldForHealth && len(s.Unwell) > 0 && now.Sub(heldAt(s)) >= calmFor
 }
 
 func endHold(ctx context.Context, store Store, policy string, o Order) (State, error) {
@@ -81,4 +82,11 @@ func endHold(ctx context.Context, store Store, policy string, o Order) (State, e
 		s.Hold, s.HeldForHealth = false, false
 		return nil
 	})
+}
+
+// rollBack rolls a policy back, and reports whether it was not rolled back before: of two
+// controllers that see the same harm, one moves.
+func rollBack(ctx context.Context, store Store, policy string, o Order) (State, bool, error) {
+	s, err := Rollback(ctx, store, policy, o)
+	return s, err == nil && s.Actor == o.Actor, err
 }

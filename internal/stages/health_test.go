@@ -192,7 +192,7 @@ func TestOperatorsAndHoldsForHealth(t *testing.T) {
 	held := func(t *testing.T) (Store, State) {
 		t.Helper()
 		c, _ := canaryOf(t, evidence.NewMemoryLedger(), time.Now())
-		if _, _, err := c.holdForHealth(t.Context(), "p", Order{}); err != nil {
+		if _, _, err := holdForHealth(t.Context(), c.store, "p", Order{}); err != nil {
 			t.Fatal(err)
 		}
 		return c.store, state(t, c.store)
@@ -213,7 +213,7 @@ func TestOperatorsAndHoldsForHealth(t *testing.T) {
 
 	// The hold is of one candidate, and does not go over to another.
 	_, s := held(t)
-	next := s.replacedBy("f", 0, Order{}, time.Now())
+	next := replacedBy(s, "f", 0, Order{}, time.Now())
 	if next.Hold || next.HeldForHealth || next.Unwell != nil || next.Past[0].Hold {
 		t.Errorf("another fingerprint: %+v, want no hold", next)
 	}

@@ -66,7 +66,7 @@ type Turn struct {
 func (l *Leader) Turn(ctx context.Context) (t Turn, err error) {
 	t.Heard, err = l.store.Heartbeat(ctx, Heartbeat{ID: l.id, Leads: true})
 	if err != nil {
-		l.controller.LookAway()
+		l.controller.lookAway()
 	}
 	if t.Leads = err == nil && t.Leader == l.id; !t.Leads {
 		// Time that it does not watch says nothing of anybody.
@@ -126,7 +126,7 @@ func (l *Leader) publish(ctx context.Context, list []Assessment, next map[string
 	for i := range list {
 		a := &list[i]
 		a.Next = next[a.Spec.Policy]
-		published[i] = a.Publish(l.id)
+		published[i] = PublishedOf(a, l.id)
 		if detailed && a.unread == nil {
 			if d, err := l.detailsOf(ctx, a); err == nil {
 				published[i].Details = &d
@@ -193,7 +193,7 @@ func (l *Leader) succeed(ctx context.Context, policy string, s *State, to succes
 	o := Order{Actor: "leader " + l.id, AsOf: asOf}
 	if to.fingerprint == s.Fingerprint {
 		o.Reason = fmt.Sprintf("its policy file has generation %d", to.generation)
-		next := s.following(o, asOf)
+		next := following(*s, o, asOf)
 		next.Generation = to.generation
 		return next, o.put(ctx, l.store, policy, *s, next)
 	}
@@ -202,6 +202,6 @@ func (l *Leader) succeed(ctx context.Context, policy string, s *State, to succes
 	if to.gone {
 		o.Reason = fmt.Sprintf("no instance that serves fingerprint %s was heard for %s, and %s is served", s.Fingerprint, TakeOverAfter, to.fingerprint)
 	}
-	next := s.replacedBy(to.fingerprint, to.generation, o, asOf)
+	next := replacedBy(*s, to.fingerprint, to.generation, o, asOf)
 	return next, o.put(ctx, l.store, policy, *s, next)
 }

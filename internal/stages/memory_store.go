@@ -131,7 +131,7 @@ func (m *MemoryStore) Heartbeat(_ context.Context, h Heartbeat) (Heard, error) {
 	}
 
 	_, known := m.instances[h.ID]
-	live, _ := LiveAt(now, "", slices.Collect(maps.Values(m.instances)))
+	live, _ := liveAt(now, "", slices.Collect(maps.Values(m.instances)))
 	heard := Heard{Now: now, Changes: m.changes, Leader: m.leader, Live: len(live), Known: known, Levels: m.levels.recent(now)}
 	if m.leader != "" {
 		heard.Lease = m.leased.Sub(now)

@@ -178,7 +178,7 @@ func (w *world) heartbeat(i int) (found []finding) {
 	if n.pressed && r.state.Stage != "" {
 		if n.press.Void(&r.state) {
 			n.pressed, w.ordered = false, w.ordered&^bit(n.fingerprint)
-		} else if next, changed := r.state.pressed(n.press, Order{}, w.seconds()); changed {
+		} else if next, changed := pressed(r.state, n.press, Order{}, w.seconds()); changed {
 			if next.Term != r.state.Term {
 				w.rolledBack(next)
 			}
@@ -258,7 +258,7 @@ func (w *world) lead(i int) (found []finding) {
 		return nil
 	}
 	if next.fingerprint == r.state.Fingerprint {
-		r.state = r.state.following(Order{}, w.now())
+		r.state = following(r.state, Order{}, w.now())
 		r.state.Generation = next.generation
 		return nil
 	}
@@ -279,7 +279,7 @@ func (w *world) lead(i int) (found []finding) {
 		}
 	}
 	w.begun++
-	r.state = r.state.replacedBy(next.fingerprint, next.generation, Order{}, w.evidence())
+	r.state = replacedBy(r.state, next.fingerprint, next.generation, Order{}, w.evidence())
 	return found
 }
 
@@ -516,7 +516,7 @@ func some(all map[string]act, names []string) (acts []act) {
 func (w *world) forward() {
 	s := &w.redis.state
 	step, _ := s.Next([]float64{1})
-	*s = s.following(Order{}, w.now())
+	*s = following(*s, Order{}, w.now())
 	s.Stage, s.Percent, w.bare = step.Stage, step.Percent, false
 }
 
@@ -532,7 +532,7 @@ func persons(names ...string) []act {
 			if w.away || s.Stage == RolledBack || s.Stage == "" {
 				return false
 			}
-			w.redis.state = s.rolledBack(Order{}, w.seconds())
+			w.redis.state = rolledBack(s, Order{}, w.seconds())
 			w.rolledBack(w.redis.state)
 			return true
 		}, 1},
@@ -543,7 +543,7 @@ func persons(names ...string) []act {
 				return false
 			}
 			w.begun++
-			w.redis.state = s.resumed(Order{}, w.evidence())
+			w.redis.state = resumed(s, Order{}, w.evidence())
 			w.rolled &^= bit(s.Fingerprint)
 			w.acknowledged &^= bit(s.Fingerprint)
 			w.ordered &^= bit(s.Fingerprint)
@@ -561,7 +561,7 @@ func persons(names ...string) []act {
 			if w.away || s.Stage != Promoted {
 				return false
 			}
-			w.redis.state = s.following(Order{}, w.now())
+			w.redis.state = following(s, Order{}, w.now())
 			w.redis.state.Stage = Completed
 			w.completed |= bit(s.Fingerprint)
 			w.lost = true
@@ -595,7 +595,7 @@ func adopt(f string) act {
 			return false
 		}
 		w.begun++
-		w.redis.state = s.replacedBy(f, top, Order{}, w.evidence())
+		w.redis.state = replacedBy(s, f, top, Order{}, w.evidence())
 		w.adopted, w.adoptedAt = f, top
 		return true
 	}, 1}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 )
 
 // Errors of moves that are refused.
@@ -60,23 +62,38 @@ type Step struct {
 	Percent float64 // of a canary
 }
 
-// Next returns the step after a state: the canary's rising percentages, then promoted.
-func (s State) Next(canary []float64) (Step, error) {
-	switch s.Stage {
-	case Promoted:
-		return Step{}, fmt.Errorf("stages: the candidate is promoted; the next move is complete: %w", ErrNowhere)
-	case Completed:
-		return Step{}, fmt.Errorf("stages: the migration is completed: %w", ErrNowhere)
-	case RolledBack:
-		return Step{}, fmt.Errorf("stages: the candidate is rolled back; shadowlimit resume begins again: %w", ErrNowhere)
+func (s Step) asked() gate.Step {
+	if s.Stage == Promoted {
+		return gate.Step{Name: string(Promoted), Percent: 100}
 	}
+	return gate.Step{Name: fmt.Sprintf("%s %g %%", s.Stage, s.Percent), Percent: s.Percent}
+}
 
-	for _, percent := range canary {
-		if percent > s.Percent {
-			return Step{Canary, percent}, nil
-		}
+// stepAfter returns the step that a verdict in a state is for: the next one, or after the last
+// one the end of the migration, for all keys.
+func stepAfter(s State, canary []float64) gate.Step {
+	to, err := s.Next(canary)
+	switch {
+	case err == nil:
+		return to.asked()
+	case s.Stage == RolledBack:
+		return firstStep(canary)
 	}
-	return Step{Stage: Promoted}, nil
+	return gate.Step{Name: string(Completed), Percent: 100}
+}
+
+// firstStep returns the first step of a migration, as the gate names it.
+func firstStep(canary []float64) gate.Step {
+	to, _ := State{Stage: Shadow}.Next(canary) // shadow always has a next step
+	return to.asked()
+}
+
+// Steps returns all steps of a migration until the candidate is promoted, as the gate names them.
+func Steps(canary []float64) (list []gate.Step) {
+	for _, percent := range canary {
+		list = append(list, Step{Stage: Canary, Percent: percent}.asked())
+	}
+	return append(list, Step{Stage: Promoted}.asked())
 }
 
 // change reads a policy's state, lets edit change the one that follows, and stores the result unless
@@ -89,7 +106,7 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if err := o.Expects(policy, s); err != nil {
 		return s, err
 	}
-	next := s.following(o, now)
+	next := following(s, o, now)
 	if err := edit(&next); err != nil {
 		return s, err
 	}
@@ -256,7 +273,7 @@ func Resume(ctx context.Context, store Store, policy string, o Order) (State, er
 	case !s.Hold:
 		return s, fmt.Errorf("stages: %s is not on hold: %w", policy, ErrNowhere)
 	}
-	next := s.resumed(o, now)
+	next := resumed(s, o, now)
 	return next, o.put(ctx, store, policy, s, next)
 }
 
@@ -278,7 +295,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		if err = o.Expects(policy, s); err != nil {
 			return s, err
 		}
-		next := s.rolledBack(o, now)
+		next := rolledBack(s, o, now)
 		if o.DryRun {
 			return next, nil
 		}
@@ -298,27 +315,6 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		}
 	}
 	return State{}, err
-}
-
-// CarryOut stores what a red button has ordered, once, whatever the number of instances that have the order and of
-// calls. It returns the state that stands.
-func (p Press) CarryOut(ctx context.Context, store Store, policy string, o Order) (s State, err error) {
-	for range tries {
-		var now time.Time
-		if s, now, err = current(ctx, store, policy); err != nil {
-			return s, err
-		}
-		next, changes := s.pressed(p, o, now)
-		if !changes {
-			return s, nil
-		}
-
-		// The order is about the state that was looked at. If it has moved, look again.
-		if err = store.Put(ctx, policy, next, Condition{Expect: &s}); !errors.Is(err, ErrConflict) {
-			return next, err
-		}
-	}
-	return s, err
 }
 
 // Adopt stores the fingerprint of a live instance; "" is the only one that is not stored. It takes the largest generation
@@ -357,6 +353,6 @@ func Adopt(ctx context.Context, store Store, policy, fingerprint string, o Order
 	case !slices.Contains(others, fingerprint):
 		return s, fmt.Errorf("stages: %s: no live instance has %s, but %s: %w", policy, fingerprint, strings.Join(others, ", "), ErrNowhere)
 	}
-	next := s.replacedBy(fingerprint, generation, o, now)
+	next := replacedBy(s, fingerprint, generation, o, now)
 	return next, o.put(ctx, store, policy, s, next)
 }

@@ -13,18 +13,18 @@ func TestPastIsBounded(t *testing.T) {
 	for n := range 100 {
 		s.Stage = Stages[n%len(Stages)]
 		before := s.Past
-		next := s.replacedBy(fmt.Sprint("f", n), int64(n), Order{}, time.Unix(int64(n), 0))
+		next := replacedBy(s, fmt.Sprint("f", n), int64(n), Order{}, time.Unix(int64(n), 0))
 		if len(before) > 0 && before[0].Fingerprint != s.Past[0].Fingerprint {
 			t.Fatal("a state has changed the list of the one before")
 		}
 		s = next
 	}
-	worth := [3]int{}
+	kept := [3]int{}
 	for _, p := range s.Past {
-		worth[p.Stage.worth()]++
+		kept[worth(p.Stage)]++
 	}
-	if len(s.Past) != keptPast || worth[2] < keptPast-1 || s.Past[len(s.Past)-2].Fingerprint < s.Past[0].Fingerprint {
-		t.Errorf("%d are remembered, of each worth %v: %v", len(s.Past), worth, s.Past)
+	if len(s.Past) != keptPast || kept[2] < keptPast-1 || s.Past[len(s.Past)-2].Fingerprint < s.Past[0].Fingerprint {
+		t.Errorf("%d are remembered, of each worth %v: %v", len(s.Past), kept, s.Past)
 	}
 }
 
@@ -32,11 +32,11 @@ func TestPastIsBounded(t *testing.T) {
 func TestHoldOfTheNextFingerprint(t *testing.T) {
 	for stage, want := range map[Stage]bool{Shadow: true, RolledBack: false} {
 		s := State{Version: Version{1, 1}, Stage: stage, Fingerprint: "e", Hold: true}
-		if next := s.replacedBy("f", 0, Order{}, time.Unix(1, 0)); next.Hold != want || next.Stage != Shadow || !next.past("e").Hold {
+		if next := replacedBy(s, "f", 0, Order{}, time.Unix(1, 0)); next.Hold != want || next.Stage != Shadow || !next.past("e").Hold {
 			t.Errorf("after %s: %+v", s, next)
 		}
 	}
-	next := stateOf("1.3 what cannot be read").replacedBy("f", 0, Order{}, time.Unix(1, 0))
+	next := replacedBy(stateOf("1.3 what cannot be read"), "f", 0, Order{}, time.Unix(1, 0))
 	if next.Stage != RolledBack || !next.Hold || next.Version != (Version{1, 4}) || len(next.Past) != 0 {
 		t.Errorf("after a state that cannot be read: %+v", next)
 	}
@@ -131,16 +131,16 @@ func TestOrderRollsBackWhatItHasSeen(t *testing.T) {
 func TestUndone(t *testing.T) {
 	at := time.Date(2026, 11, 27, 21, 59, 0, 0, time.UTC)
 	promoted := State{Version: Version{1, 2}, Stage: Promoted, Percent: 100, Fingerprint: "A"}
-	undone := promoted.replacedBy("B", 0, Order{Actor: "leader a"}, at)
+	undone := replacedBy(promoted, "B", 0, Order{Actor: "leader a"}, at)
 	if u := undone.Undone(); u == nil || u.Stage != Promoted || u.Fingerprint != "A" || !u.Left.Equal(at) || u.By != "leader a" {
 		t.Errorf("%+v", u)
 	}
-	if again := undone.replacedBy("C", 0, Order{}, at); again.Undone() == nil || again.Undone().Fingerprint != "A" {
+	if again := replacedBy(undone, "C", 0, Order{}, at); again.Undone() == nil || again.Undone().Fingerprint != "A" {
 		t.Errorf("after one more file: %+v", again.Undone())
 	}
-	rolledBack := undone.rolledBack(Order{}, at)
+	rolledBack := rolledBack(undone, Order{}, at)
 	for name, s := range map[string]State{
-		"promoted": promoted, "returned": undone.replacedBy("A", 0, Order{}, at), "rolled back": rolledBack, "resumed": rolledBack.resumed(Order{}, at),
+		"promoted": promoted, "returned": replacedBy(undone, "A", 0, Order{}, at), "rolled back": rolledBack, "resumed": resumed(rolledBack, Order{}, at),
 	} {
 		if u := s.Undone(); u != nil {
 			t.Errorf("%s: %+v", name, u)

@@ -17,13 +17,13 @@ func TestSafetyOfEverySetOfKeys(t *testing.T) {
 		percent := float64(hundredths) / 100
 		free := State{Stage: Canary, Percent: percent}
 		held := State{Stage: Canary, Percent: percent, Hold: true}
-		if free.safety() <= last.safety() || held.safety() <= free.safety() {
-			t.Fatalf("%g %%: %s, on hold %s, after %s", percent, free.safetyText(), held.safetyText(), last.safetyText())
+		if safety(free) <= safety(last) || safety(held) <= safety(free) {
+			t.Fatalf("%g %%: %s, on hold %s, after %s", percent, safetyText(free), safetyText(held), safetyText(last))
 		}
 
 		text, heldText := 3-percent/1000, 3-percent/1000+0.000005
-		if free.safetyText() != strconv.FormatFloat(text, 'f', 6, 64) || held.safetyText() != strconv.FormatFloat(heldText, 'f', 6, 64) {
-			t.Fatalf("%g %%: %s, on hold %s, want %f and %f", percent, free.safetyText(), held.safetyText(), text, heldText)
+		if safetyText(free) != strconv.FormatFloat(text, 'f', 6, 64) || safetyText(held) != strconv.FormatFloat(heldText, 'f', 6, 64) {
+			t.Fatalf("%g %%: %s, on hold %s, want %f and %f", percent, safetyText(free), safetyText(held), text, heldText)
 		}
 		last = held
 	}
@@ -40,7 +40,7 @@ func TestSafetyAndItsTextAgree(t *testing.T) {
 		a, b := state("a"), state("b")
 
 		number := func(s State) float64 {
-			v, err := strconv.ParseFloat(s.safetyText(), 64)
+			v, err := strconv.ParseFloat(safetyText(s), 64)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestRollbackAtTheEndOfTheRange(t *testing.T) {
 	for _, v := range []Version{{1, 2}, {maxNumber, 3}, {maxNumber, maxNumber}} {
 		for _, now := range []time.Time{time.Unix(1e9, 0), time.Unix(maxNumber+1, 0)} {
 			s := State{Version: v, Stage: Promoted, Percent: 100, Fingerprint: "e", Since: time.Unix(1, 0)}
-			next := s.rolledBack(Order{}, now)
+			next := rolledBack(s, Order{}, now)
 			if !next.believed() || !next.Supersedes(s) {
 				t.Errorf("%s at %d is rolled back to %s", s, now.Unix(), next)
 			}

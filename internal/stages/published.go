@@ -44,8 +44,8 @@ type Details struct {
 	TopNewlyAllowed []evidence.KeyCount `json:"top_newly_allowed"`
 }
 
-// Publish returns what a leader publishes of an assessment.
-func (a *Assessment) Publish(leader string) Published {
+// PublishedOf returns what a leader publishes of an assessment.
+func PublishedOf(a *Assessment, leader string) Published {
 	p := Published{
 		Policy: a.Spec.Policy, Leader: leader,
 		Version: a.Evaluated, Fingerprint: a.State.Fingerprint, Since: a.State.Since,

@@ -84,7 +84,7 @@ func TestMoveMakesAnEvaluationOld(t *testing.T) {
 		State: State{Version: Version{1, 2}, Stage: Canary}, Evaluated: Version{1, 2},
 		Gate: gate.Result{Verdict: gate.Pass}, Alarm: gate.Alarm{Level: gate.Hold, Reason: "risen"},
 	}
-	p := a.Publish("leader")
+	p := PublishedOf(&a, "leader")
 	for _, tt := range []struct {
 		state  State
 		passes bool

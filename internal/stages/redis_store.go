@@ -81,12 +81,9 @@ const unreadableReason = "the stored state cannot be read"
 // mostState bounds a stored state in bytes: heartbeat.lua reads no larger one.
 const mostState = 1 << 16
 
-// Unreadable reports whether the state stands for one that Redis has, and which cannot be read.
-func (s State) Unreadable() bool { return s.Reason == unreadableReason && s.At.IsZero() }
-
 // head returns what a stored state begins with, for the script.
-func (s State) head() []string {
-	return []string{s.Version.String(), s.safetyText(), s.sinceText(), s.Fingerprint}
+func stateHead(s State) []string {
+	return []string{s.Version.String(), safetyText(s), sinceText(s), s.Fingerprint}
 }
 
 // stateOf reads a stored state: TERM.SEQ, safety, since and fingerprint for the script, then the whole. A state that cannot
@@ -97,7 +94,7 @@ func stateOf(text string) (s State) {
 	}
 	parts := strings.SplitN(text, " ", 5)
 	if len(parts) == 5 && json.Unmarshal([]byte(parts[4]), &s) == nil && slices.Contains(Stages[:], s.Stage) && s.Version.believed() &&
-		slices.Equal(parts[:4], s.head()) {
+		slices.Equal(parts[:4], stateHead(s)) {
 		return s
 	}
 
@@ -140,8 +137,8 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Co
 	// An expected state without a fingerprint could not be read, and is known by its version only.
 	var version, safety, since, fingerprint, asOf string
 	if only.Expect != nil {
-		version, safety = only.Expect.Version.String(), only.Expect.safetyText()
-		since, fingerprint = only.Expect.sinceText(), only.Expect.Fingerprint
+		version, safety = only.Expect.Version.String(), safetyText(*only.Expect)
+		since, fingerprint = sinceText(*only.Expect), only.Expect.Fingerprint
 	}
 	if !only.AsOf.IsZero() {
 		asOf = strconv.FormatInt(only.AsOf.Unix(), 10)
@@ -151,7 +148,7 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Co
 	// be one that instances know.
 	keys := []string{s.key("states"), s.key("audit:" + policy), s.key("changes")}
 	reply, err := s.once(ctx, putText, keys,
-		version, next.Term, next.Seq, next.safetyText(), next.sinceText(), next.Fingerprint, text,
+		version, next.Term, next.Seq, safetyText(next), sinceText(next), next.Fingerprint, text,
 		safety, since, fingerprint, asOf, int(EvidenceWithin.Seconds()), keptHistory, s.channel(), policy, 1+rand.Int64N(math.MaxInt64)).Slice()
 	if err == nil && len(reply) != 2 {
 		err = errReply
@@ -357,7 +354,7 @@ func (s *RedisStore) Publish(ctx context.Context, f Findings) error {
 	}
 	args := []any{f.At.UnixMicro(), int(EvidenceWithin.Seconds()), f.By, text, SilentFor.Milliseconds()}
 	for i := range f.Policies {
-		small, large, err := f.Policies[i].texts()
+		small, large, err := publishedTexts(&f.Policies[i])
 		if err != nil {
 			return fmt.Errorf("stages: publish what was found of %s: %w", f.Policies[i].Policy, err)
 		}
@@ -431,7 +428,7 @@ func (l *levels) recent(now time.Time) map[string]adaptive.State {
 }
 
 // texts are the two parts of an assessment, "" for one that is not there.
-func (p *Published) texts() (small, large string, err error) {
+func publishedTexts(p *Published) (small, large string, err error) {
 	text, err := json.Marshal(p)
 	if err != nil || p.Details == nil {
 		return string(text), "", err

@@ -11,6 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 )
 
 // Errors of a Store and of moves.
@@ -79,6 +80,11 @@ func (s *Spec) Ratios() []evidence.Ratio {
 		return []evidence.Ratio{evidence.OfAllows, evidence.AllowsCost}
 	}
 	return evidence.AllRatios[:]
+}
+
+// sides says what can disturb the time of a policy.
+func (s *Spec) sides() gate.Sides {
+	return gate.Sides{Apart: s.Apart, Window: s.Window, Copied: s.Copied, Stores: [2]string{s.Store, s.CandidateStore}, First: s.FirstLimit}
 }
 
 // Instance is what an instance says of itself.
@@ -247,12 +253,12 @@ func (f *Fleet) Policies() []string {
 
 // With splits the instances that have a policy, or all if it is "", into live and silent ones.
 func (f *Fleet) With(policy string) (live, silent []Instance) {
-	return LiveAt(f.Now, policy, f.Instances)
+	return liveAt(f.Now, policy, f.Instances)
 }
 
-// LiveAt splits the instances that know a policy, or all instances if it is "", into those
+// liveAt splits the instances that know a policy, or all instances if it is "", into those
 // that are live at an instant and the silent ones.
-func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instance) {
+func liveAt(now time.Time, policy string, all []Instance) (live, silent []Instance) {
 	for _, i := range all {
 		if _, knows := i.Policies[policy]; policy != "" && !knows {
 			continue

@@ -311,7 +311,7 @@ func TestConditionsAreShown(t *testing.T) {
 // After the last move a report says that its evaluation is older, and offers no step of before.
 func TestOldEvaluationIsNoStep(t *testing.T) {
 	before := assessed(stages.Shadow, nil)
-	published := before.Publish("j")
+	published := stages.PublishedOf(&before, "j")
 	state := before.State
 	state.Seq, state.Stage, state.Percent = state.Seq+1, stages.Canary, 1
 	after := published.Assessment(before.Spec, state)
