@@ -30,6 +30,9 @@ func (f LimiterFunc) Allow(ctx context.Context, key string, limit algorithms.Lim
 // above 1, up to 1,000, calls the function that many times, and is allowed if all calls
 // are: a cost that is refused half-way has spent the half.
 func AllowFunc(allow func(key string) bool) Limiter {
+	if allow == nil {
+		return nil // which New and NewPair refuse
+	}
 	return LimiterFunc(func(_ context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error) {
 		if cost > mostAsked {
 			return algorithms.Decision{}, fmt.Errorf("shadow: cost %d: a yes-or-no limiter is asked at most %d times", cost, mostAsked)

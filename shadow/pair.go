@@ -189,7 +189,10 @@ func (cfg *PairConfig) specAndCheck() (stages.Spec, algorithms.Check, error) {
 		}
 		check.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: engine.RecoverPanics(s.Algorithm), Limit: s.Limit}
 	}
-	return spec, check, errors.Join(err, check.CheckSides())
+	if err == nil && check.CheckSides() != nil {
+		err = errors.New(`both sides have the same id: set ID: "next" of the candidate, so that each has counts of its own`)
+	}
+	return spec, check, err
 }
 
 // check returns why a side cannot be judged, nil if it can.
@@ -199,8 +202,10 @@ func (s *Side) check(role algorithms.Role, inRedis bool) error {
 		return errors.New("the candidate: NoLimit is for the Authoritative, where there is no limit today")
 	case s.Algorithm != nil && inRedis && !lua.HasScript(s.Algorithm):
 		return fmt.Errorf("the %s: %w", role, engine.ErrNoScript(s.Algorithm))
-	case (s.Limiter == nil) == (s.Algorithm == nil):
+	case s.Limiter == nil && s.Algorithm == nil:
 		return fmt.Errorf("the %s: want either a Limiter or an Algorithm", role)
+	case s.Limiter != nil && s.Algorithm != nil:
+		return fmt.Errorf("the %s has a Limiter and an Algorithm: want one of them", role)
 	case s.Algorithm != nil:
 		if err := s.Algorithm.Validate(s.Limit); err != nil {
 			return fmt.Errorf("the %s: %w", role, err)

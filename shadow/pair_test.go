@@ -211,6 +211,9 @@ func TestPairsThatCannotWorkAreRefused(t *testing.T) {
 		"the candidate: want either a Limiter or an Algorithm": {Authoritative: good},
 		"the authoritative: algorithms: gcra:0/0s":             {Authoritative: shadow.Side{Algorithm: algorithms.GCRA{}}, Candidate: good},
 		"the same id": {Authoritative: good, Candidate: good},
+		"the candidate has a Limiter and an Algorithm": {Authoritative: good, Candidate: shadow.Side{
+			Limiter: shadow.AllowFunc(func(string) bool { return true }), Algorithm: algorithms.GCRA{}, Limit: limit}},
+		"the candidate: want either": {Authoritative: good, Candidate: shadow.Side{Limiter: shadow.AllowFunc(nil), Limit: limit}},
 	} {
 		if _, err := shadow.NewPair(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

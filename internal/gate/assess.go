@@ -276,6 +276,9 @@ func (j *judgement) notCompared() string {
 	switch {
 	case j.total.Evaluations() > 0:
 		return "nothing has been compared: no request had an answer of both sides"
+	case j.evidence.History.Total().Comparisons() > 0:
+		return humanize.Counted(j.evidence.History.Total().Comparisons(), "request") +
+			" compared so far; the gate counts whole minutes: wait for the next one"
 	case young > 0:
 		return fmt.Sprintf("nothing has been compared yet: a side in the process of an instance does not count in its first window, which is %s",
 			hours(j.evidence.Sides.Window))

@@ -29,7 +29,7 @@ func Diagnose(err error) (problem, fix string) {
 	// An engineer on call copies the address from a runbook: in an outage it is right, and checking it costs minutes.
 	return "no answer from Redis",
 		"if it answered before, this is the outage and not your address: start that Redis, or check its process, its host and the network; " +
-			"what clients get meanwhile: curl -s 'http://INSTANCE/status?format=text' (README, the status page); " +
+			"what clients get meanwhile: curl -s 'http://INSTANCE/status?format=text'; " +
 			"if it never did, check that --redis, or SHADOWLIMIT_REDIS, is its address, and says rediss only where the server speaks TLS"
 }
 
