@@ -28,6 +28,7 @@ import (
 // the stages, a rollback says so at once. In both cases doctor names the node and what it has.
 func TestRollbackWithANodeThatHangs(t *testing.T) {
 	t.Parallel()
+	long(t)
 	ctx := t.Context()
 	cluster := startCluster(t)
 	full := func(ctx context.Context, node *redis.Client) error {

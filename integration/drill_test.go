@@ -199,6 +199,7 @@ func (d *drill) checkRolledBack(t *testing.T, v stages.Version) {
 // received it does not lose it.
 func TestRollbackDrill(t *testing.T) {
 	t.Parallel()
+	long(t)
 	d := newDrill(t)
 
 	t.Run("reaches every instance", func(t *testing.T) { reaches(t, d) })

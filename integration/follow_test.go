@@ -238,6 +238,7 @@ func (s *shadowed) say(args ...string) string {
 // has logged.
 func TestFollowBehindNginx(t *testing.T) {
 	t.Parallel()
+	long(t)
 	s := startShadowed(t)
 	s.follow()
 	until := make(chan struct{})

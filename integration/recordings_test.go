@@ -344,6 +344,7 @@ var demoRedis = regexp.MustCompile(`redis://[0-9.:]+`)
 // The demo leaves the stages, the counts and the verdict that it left when it was recorded.
 func TestRecordingsOfTheDemo(t *testing.T) {
 	t.Parallel()
+	long(t)
 	path, err := command()
 	if err != nil {
 		t.Fatal(err)

@@ -226,6 +226,7 @@ var twinDisturbances = []twinDisturbance{
 // Two limiters that are the same do not differ in one store, whatever happens to its server. In two stores they differ in
 // disturbed time, and by a check or two where requests of one key overtake each other.
 func TestTwinsOnRealServers(t *testing.T) {
+	long(t)
 	w := startTwins(t)
 	for _, d := range twinDisturbances {
 		for i := range w.servers {
@@ -299,6 +300,7 @@ policies:
 // a rolling deployment brings another candidate, whose part of the record has the same name, and takes it back. Only that one lets
 // them differ, and its time is marked.
 func TestTwinsInRealProcesses(t *testing.T) {
+	long(t)
 	addr, name := privateServer(t), namespace()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { client.Close() })
