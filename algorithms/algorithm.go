@@ -49,8 +49,7 @@ func (s State) ahead(at int64, l *Limit) bool { return s.Used > 0 && s.Last-at >
 // and are safe for concurrent use on different States.
 //
 // An algorithm of your own can be a side of any check that is judged in memory. For
-// Redis it must be Termed and have a script in package lua; to have the differences
-// that it makes explained, it must be Described.
+// Redis there are those of this package alone; to have the differences that it makes explained, it must be Described.
 type Algorithm interface {
 	// Name returns the algorithm's name in files, metrics and Redis: lower case
 	// letters and underscores. Two algorithms of one name must judge alike.
@@ -79,11 +78,17 @@ type Algorithm interface {
 // The fourth is the window in microseconds, for all of them.
 type Terms [4]int64
 
-// Termed is an algorithm that has a Lua twin.
-type Termed interface {
-	Algorithm
-	// Terms returns the terms of a limit, or the error of Validate.
-	Terms(Limit) (Terms, error)
+// termed is an algorithm that has a Lua twin.
+type termed interface{ terms(Limit) (Terms, error) }
+
+// TermsOf returns the terms of a limit, or the error of Validate. It is not ok for an algorithm without a Lua twin.
+func TermsOf(a Algorithm, l Limit) (t Terms, ok bool, err error) {
+	twin, ok := a.(termed)
+	if !ok {
+		return Terms{}, false, nil
+	}
+	t, err = twin.terms(l)
+	return t, true, err
 }
 
 // Errors that Step returns besides ErrLimit.

@@ -24,14 +24,9 @@ func TestEveryAlgorithmTellsItsTraits(t *testing.T) {
 		}
 		names[name] = true
 
-		if _, ok := a.(algorithms.Described); !ok {
-			t.Errorf("%s has no method Traits: say how it forgets, and what it makes of a burst", name)
-			continue
-		}
-
 		traits := algorithms.TraitsOf(a)
 		if traits.Shape == algorithms.UnknownShape {
-			t.Errorf("%s has no Shape in its Traits: say how it forgets, by a new Shape if none fits", name)
+			t.Errorf("%s has no method traits, or no Shape in what it returns: say how it forgets, by a new Shape if none fits", name)
 		}
 		if want := burstRuleOf(a); traits.Burst != want {
 			t.Errorf("%s tells burst rule %d in its Traits, but its Validate follows rule %d: make them agree",
@@ -55,17 +50,15 @@ func burstRuleOf(a algorithms.Algorithm) algorithms.BurstRule {
 
 func TestEveryAlgorithmHasTermsForItsScript(t *testing.T) {
 	for _, a := range algorithms.All {
-		termed, ok := a.(algorithms.Termed)
-		if !ok {
-			t.Errorf("%s has no method Terms: without it Redis cannot judge the algorithm", a.Name())
-			continue
-		}
-
 		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
 		if burstRuleOf(a) != algorithms.BurstRefused {
 			limit.Burst = 7
 		}
-		terms, err := termed.Terms(limit)
+		terms, ok, err := algorithms.TermsOf(a, limit)
+		if !ok {
+			t.Errorf("%s has no method terms: without it Redis cannot judge the algorithm", a.Name())
+			continue
+		}
 		if err != nil || terms[3] != limit.Window.Microseconds() {
 			t.Errorf("%s: the fourth term of %s is %d (%v): pair.lua tells by it whether a clock was set back, so it must be the window "+
 				"in microseconds", a.Name(), limit, terms[3], err)

@@ -10,14 +10,14 @@ type FixedWindow struct{}
 // Name returns "fixed_window".
 func (FixedWindow) Name() string { return "fixed_window" }
 
-// Traits implements Described.
-func (FixedWindow) Traits() Traits { return Traits{Shape: AlignedWindow} }
+// traits implements described.
+func (FixedWindow) traits() Traits { return Traits{Shape: AlignedWindow} }
 
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
 func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
 // Terms returns the requests, the window in microseconds, 1, and the window again.
-func (a FixedWindow) Terms(l Limit) (Terms, error) {
+func (a FixedWindow) terms(l Limit) (Terms, error) {
 	return Terms{l.Requests, l.micros(), 1, l.micros()}, a.Validate(l)
 }
 

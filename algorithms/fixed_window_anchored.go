@@ -10,14 +10,14 @@ type FixedWindowAnchored struct{}
 // Name returns "fixed_window_anchored".
 func (FixedWindowAnchored) Name() string { return "fixed_window_anchored" }
 
-// Traits implements Described.
-func (FixedWindowAnchored) Traits() Traits { return Traits{Shape: AnchoredWindow} }
+// traits implements described.
+func (FixedWindowAnchored) traits() Traits { return Traits{Shape: AnchoredWindow} }
 
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
 func (a FixedWindowAnchored) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
 // Terms returns the requests, the window in microseconds, 1, and the window again.
-func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
+func (a FixedWindowAnchored) terms(l Limit) (Terms, error) {
 	return Terms{l.Requests, l.micros(), 1, l.micros()}, a.Validate(l)
 }
 

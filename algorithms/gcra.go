@@ -11,8 +11,8 @@ type GCRA struct{}
 // Name returns "gcra".
 func (GCRA) Name() string { return "gcra" }
 
-// Traits implements Described.
-func (GCRA) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional} }
+// traits implements described.
+func (GCRA) traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional} }
 
 // Validate implements Algorithm. It refuses the limits that TokenBucket refuses.
 func (a GCRA) Validate(l Limit) error {
@@ -22,7 +22,7 @@ func (a GCRA) Validate(l Limit) error {
 
 // Terms returns the burst in tokens, the debt units of a token, those drained per
 // microsecond, and the window in microseconds.
-func (a GCRA) Terms(l Limit) (Terms, error) {
+func (a GCRA) terms(l Limit) (Terms, error) {
 	b, err := validBucket(a.Name(), &l)
 	return b.terms(&l), err
 }

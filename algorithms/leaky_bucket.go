@@ -12,8 +12,8 @@ type LeakyBucket struct{}
 // Name returns "leaky_bucket".
 func (LeakyBucket) Name() string { return "leaky_bucket" }
 
-// Traits implements Described.
-func (LeakyBucket) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstRequired, Delays: true} }
+// traits implements described.
+func (LeakyBucket) traits() Traits { return Traits{Shape: Bucket, Burst: BurstRequired, Delays: true} }
 
 // Validate implements Algorithm. It refuses the limits that TokenBucket refuses, and one
 // without a burst.
@@ -35,7 +35,7 @@ func (a LeakyBucket) bucket(l *Limit) (bucket, error) {
 
 // Terms returns the burst in tokens, the debt units of a token, those drained per
 // microsecond, and the window in microseconds.
-func (a LeakyBucket) Terms(l Limit) (Terms, error) {
+func (a LeakyBucket) terms(l Limit) (Terms, error) {
 	b, err := a.bucket(&l)
 	return b.terms(&l), err
 }

@@ -138,8 +138,8 @@ var ErrSettle = errors.New("algorithms: the side cannot be settled: take an algo
 
 // Settleable reports whether the charges of an algorithm can be changed.
 func Settleable(a Algorithm) bool {
-	_, termed := a.(Termed)
-	return termed && TraitsOf(a).Shape != UnknownShape
+	_, twin := a.(termed)
+	return twin && TraitsOf(a).Shape != UnknownShape
 }
 
 // Check returns why the settlement is refused, or nil.

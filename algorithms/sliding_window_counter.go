@@ -16,8 +16,8 @@ type SlidingWindowCounter struct{}
 // Name returns "sliding_window_counter".
 func (SlidingWindowCounter) Name() string { return "sliding_window_counter" }
 
-// Traits implements Described.
-func (SlidingWindowCounter) Traits() Traits { return Traits{Shape: SlidingCounter} }
+// traits implements described.
+func (SlidingWindowCounter) traits() Traits { return Traits{Shape: SlidingCounter} }
 
 // Validate implements Algorithm. It refuses a burst, and a limit whose Requests x Window is
 // 2^53 or more in ticks: the weighted count would be rounded.
@@ -56,7 +56,7 @@ func counterTick(l *Limit) int64 {
 
 // Terms returns the requests, the window in ticks, the tick in microseconds, 1 or 1000, and
 // the window in microseconds.
-func (a SlidingWindowCounter) Terms(l Limit) (Terms, error) {
+func (a SlidingWindowCounter) terms(l Limit) (Terms, error) {
 	if err := a.Validate(l); err != nil {
 		return Terms{}, err
 	}

@@ -52,15 +52,15 @@ type logEntry struct{ at, total int64 }
 // Name returns "sliding_window_log".
 func (SlidingWindowLog) Name() string { return "sliding_window_log" }
 
-// Traits implements Described.
-func (SlidingWindowLog) Traits() Traits { return Traits{Shape: SlidingLog} }
+// traits implements described.
+func (SlidingWindowLog) traits() Traits { return Traits{Shape: SlidingLog} }
 
 // Validate implements Algorithm. A burst is refused: the limit may be spent at once.
 func (a SlidingWindowLog) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
 // Terms returns the requests, the window in microseconds, the most entries of a key, and the
 // window again.
-func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
+func (a SlidingWindowLog) terms(l Limit) (Terms, error) {
 	return Terms{l.Requests, l.micros(), int64(a.maxEntries()), l.micros()}, a.Validate(l)
 }
 

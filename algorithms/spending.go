@@ -26,8 +26,8 @@ type Spending struct {
 func Synchronizable(a Algorithm) bool {
 	switch TraitsOf(a).Shape {
 	case AlignedWindow, AnchoredWindow, SlidingCounter, Bucket:
-		_, termed := a.(Termed)
-		return termed
+		_, twin := a.(termed)
+		return twin
 	}
 	return false
 }

@@ -10,8 +10,8 @@ type TokenBucket struct{}
 // Name returns "token_bucket".
 func (TokenBucket) Name() string { return "token_bucket" }
 
-// Traits implements Described.
-func (TokenBucket) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional} }
+// traits implements described.
+func (TokenBucket) traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional} }
 
 // Validate implements Algorithm. It refuses a limit for which a full bucket of debt, in
 // the units of type bucket, is 2^53 or more, or would drain for over 35 years.
@@ -22,7 +22,7 @@ func (a TokenBucket) Validate(l Limit) error {
 
 // Terms returns the burst in tokens, the debt units of a token, those drained per
 // microsecond, and the window in microseconds.
-func (a TokenBucket) Terms(l Limit) (Terms, error) {
+func (a TokenBucket) terms(l Limit) (Terms, error) {
 	b, err := validBucket(a.Name(), &l)
 	return b.terms(&l), err
 }

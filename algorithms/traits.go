@@ -81,9 +81,14 @@ type Described interface {
 // TraitsOf returns the algorithm's traits, or the zero Traits, with UnknownShape, for
 // nil and for an algorithm that does not tell them.
 func TraitsOf(a Algorithm) Traits {
-	described, ok := a.(Described)
-	if !ok {
-		return Traits{}
+	switch a := a.(type) {
+	case Described: // before the next, because it may have one of ours inside
+		return a.Traits()
+	case described:
+		return a.traits()
 	}
-	return described.Traits()
+	return Traits{}
 }
+
+// described is an algorithm of this package.
+type described interface{ traits() Traits }

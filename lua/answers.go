@@ -42,7 +42,7 @@ func (c *call) observe(took time.Duration) {
 		}
 	}
 	if err == nil && (in.bad || in.text != "") {
-		err = fmt.Errorf("%w: a text of %d bytes", ErrReply, len(text))
+		err = fmt.Errorf("%w: a text of %d bytes", errReply, len(text))
 	}
 
 	denying := 0

@@ -64,8 +64,8 @@ var (
 	// ErrPolicy is returned for a policy name that cannot stand in a Redis key: a colon
 	// would let two policies share records, a brace would move the hash tag.
 	ErrPolicy = errors.New("lua: policy names must not have ':', '{' or '}'")
-	// ErrReply is wrapped where the reply is none that a script of this package gives.
-	ErrReply = errors.New("lua: unexpected reply")
+	// errReply is wrapped where the reply is none that a script of this package gives.
+	errReply = errors.New("lua: unexpected reply")
 )
 
 var errInto = errors.New("lua: evaluate: into or records is shorter than checks")
@@ -314,14 +314,12 @@ func validPolicy(name string) error {
 
 // termsOf returns a present side's part in the script, with its function, and the terms of its limit.
 func termsOf(s *algorithms.Side) (string, step, algorithms.Terms, error) {
-	a, ok := s.Algorithm.(algorithms.Termed)
+	terms, ok, err := algorithms.TermsOf(s.Algorithm, s.Limit)
 	name := s.Algorithm.Name()
 	known := steps[name]
 	if !ok || known.files == nil {
 		return "", step{}, algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, name)
 	}
-
-	terms, err := a.Terms(s.Limit)
 	return name, known, terms, err
 }
 

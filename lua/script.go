@@ -38,8 +38,8 @@ var steps = map[string]step{
 
 // HasScript reports whether Redis can judge sides of the algorithm.
 func HasScript(a algorithms.Algorithm) bool {
-	_, termed := a.(algorithms.Termed)
-	return termed && steps[a.Name()].files != nil
+	_, twin, _ := algorithms.TermsOf(a, algorithms.Limit{})
+	return twin && steps[a.Name()].files != nil
 }
 
 // script is what Redis runs for a check.

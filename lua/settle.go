@@ -102,7 +102,7 @@ func (p *Pair) prepareSettlement(s *algorithms.Settlement, into *[2]algorithms.S
 func (c *call) settled(into *[2]algorithms.Settled) {
 	text, err := c.cmd.Text()
 	if err == nil && len(text) != 8*c.sides {
-		err = ErrReply
+		err = errReply
 	}
 	in := reply{text: text}
 	for _, r := range c.order() {

@@ -246,10 +246,10 @@ func (r *reader) hasEscape(n *yaml.Node, escape string) bool {
 	return n.Column <= len(text) && strings.Contains(string(text[n.Column:]), escape)
 }
 
-// MostText bounds a text of a policy file, in bytes. It travels with every announcement of a policy, and a terminal shows it.
-const MostText = 1000
+// mostText bounds a text of a policy file, in bytes. It travels with every announcement of a policy, and a terminal shows it.
+const mostText = 1000
 
-// text returns a reader that stores a scalar's text of up to MostText bytes. A field without a value is none. A text that
+// text returns a reader that stores a scalar's text of up to mostText bytes. A field without a value is none. A text that
 // stands in Redis keys or metrics has the reader name.
 func (r *reader) text(what string, into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
@@ -257,8 +257,8 @@ func (r *reader) text(what string, into *string) func(*yaml.Node) {
 			r.fail(n, "%s: want text", what)
 			return
 		}
-		if len(n.Value) > MostText {
-			r.fail(n, "%s: a text of %d bytes: want at most %d", what, len(n.Value), MostText)
+		if len(n.Value) > mostText {
+			r.fail(n, "%s: a text of %d bytes: want at most %d", what, len(n.Value), mostText)
 			return
 		}
 		*into = n.Value

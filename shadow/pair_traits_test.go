@@ -15,7 +15,7 @@ var _ algorithms.Described = describedWindow{}
 
 func (d describedWindow) Name() string                      { return "described_window" }
 func (d describedWindow) Validate(l algorithms.Limit) error { return d.window.Validate(l) }
-func (d describedWindow) Traits() algorithms.Traits         { return d.window.Traits() }
+func (d describedWindow) Traits() algorithms.Traits         { return algorithms.TraitsOf(d.window) }
 
 func (d describedWindow) Step(s algorithms.State, l *algorithms.Limit, cost, at int64) (
 	algorithms.State, algorithms.Decision, error,

@@ -31,7 +31,7 @@ func (a turning) Name() string {
 
 func (a turning) Traits() algorithms.Traits {
 	a.check("Traits")
-	return a.TokenBucket.Traits()
+	return algorithms.TraitsOf(a.TokenBucket)
 }
 
 func (a turning) Validate(l algorithms.Limit) error {

@@ -84,16 +84,16 @@ func backendNames(backends []Backend) string {
 func differTrace(seed uint64, backends []Backend) error {
 	// Steps go in batches, because a server answers a pipeline many times as fast as its commands one by one. The trace
 	// has learned from the model's answers by then, and not from a backend's.
-	trace := NewTrace(seed)
+	trace := newTrace(seed)
 	trace.alone = slices.ContainsFunc(backends, func(b Backend) bool { return b.Batch == 1 })
 	receipts := make([]receipts, len(backends))
 	for i := range receipts {
 		receipts[i] = make(map[*algorithms.Receipt]*algorithms.Receipt)
 	}
 	for done := 0; done < traceSteps; done += batchSteps {
-		var steps []Step
+		var steps []traceStep
 		for len(steps) < batchSteps || trace.within() {
-			steps = append(steps, trace.Next())
+			steps = append(steps, trace.next())
 		}
 
 		for i := range backends {
@@ -109,7 +109,7 @@ func differTrace(seed uint64, backends []Backend) error {
 type receipts map[*algorithms.Receipt]*algorithms.Receipt
 
 // differ has a backend do the steps of a batch and returns the first difference from the model.
-func (r receipts) differ(b Backend, steps []Step) error {
+func (r receipts) differ(b Backend, steps []traceStep) error {
 	for from := 0; from < len(steps); {
 		to := from
 		for to < len(steps) && steps[to].Settlement.Receipt == nil {
@@ -130,7 +130,7 @@ func (r receipts) differ(b Backend, steps []Step) error {
 }
 
 // differSettlement settles a receipt. It must be the model's, and what becomes of it, too.
-func (r receipts) differSettlement(b Backend, step *Step) error {
+func (r receipts) differSettlement(b Backend, step *traceStep) error {
 	s := step.Settlement
 	model := s.Receipt
 	s.Receipt = r[model]
@@ -162,7 +162,7 @@ func sameOpening(want, got *algorithms.Charged) bool {
 }
 
 // differChecks judges the checks of steps, the first of which is the from-th of a batch.
-func (r receipts) differChecks(b Backend, steps []Step, from int) error {
+func (r receipts) differChecks(b Backend, steps []traceStep, from int) error {
 	checks := make([]algorithms.Check, len(steps))
 	for i := range steps {
 		checks[i] = steps[i].Check

@@ -34,9 +34,9 @@ func (m *Model) Evaluate(c algorithms.Check) (into [2]algorithms.Observation) {
 	return m.evaluate(&c, false)
 }
 
-// EvaluateTogether judges checks that are charged together: a side is charged iff it admits and the enforced side of every other
+// evaluateTogether judges checks that are charged together: a side is charged iff it admits and the enforced side of every other
 // check admits.
-func (m *Model) EvaluateTogether(checks []algorithms.Check) (into [][2]algorithms.Observation) {
+func (m *Model) evaluateTogether(checks []algorithms.Check) (into [][2]algorithms.Observation) {
 	blocked := make([]bool, len(checks))
 	for i := range checks {
 		for j := range checks {

@@ -8,10 +8,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Step is one check of a trace and what the model says of it, by role. The check
+// traceStep is one check of a trace and what the model says of it, by role. The check
 // carries its instant. A wanted observation does not say how long the judgement took, and
 // a pair must wrap its error.
-type Step struct {
+type traceStep struct {
 	Check algorithms.Check
 	Want  [2]algorithms.Observation
 	// Settlement, if it has a receipt, is what the step does instead: it settles that one, which the check of an earlier step has
@@ -20,20 +20,20 @@ type Step struct {
 	Settled    [2]algorithms.Settled // what the model makes of it
 }
 
-// Trace makes checks that crowd around boundaries: multiples of the window and of the
+// trace makes checks that crowd around boundaries: multiples of the window and of the
 // emission interval, the ends of waits just announced, one microsecond to either side of
 // them; time that stands still and goes back; costs of 0, of the rest and one more;
 // limits, sides and roles that change in mid-traffic, sides that begin beside one of their kind, sides that are
 // judged alone, deferred checks, checks of several keys that are charged together, and settlements. It is not for concurrent use.
-type Trace struct {
+type trace struct {
 	rng    *rand.Rand
 	model  *Model
 	now    int64
 	policy string
 	keys   []traceKey
-	alone  bool   // no checks are charged together
-	list   []Step // the rest of those that are
-	lists  uint16 // how many lists there have been
+	alone  bool        // no checks are charged together
+	list   []traceStep // the rest of those that are
+	lists  uint16      // how many lists there have been
 	open   []*algorithms.Receipt
 }
 
@@ -49,10 +49,10 @@ type traceKey struct {
 // traceKeys is few, so that a trace visits each key often.
 const traceKeys = 6
 
-// NewTrace starts a trace on a policy that no other seed has, so that traces of
+// newTrace starts a trace on a policy that no other seed has, so that traces of
 // different seeds can share a pair.
-func NewTrace(seed uint64) *Trace {
-	t := &Trace{rng: rand.New(rand.NewPCG(seed, 0)), model: NewModel(), policy: fmt.Sprintf("trace-%d", seed)}
+func newTrace(seed uint64) *trace {
+	t := &trace{rng: rand.New(rand.NewPCG(seed, 0)), model: NewModel(), policy: fmt.Sprintf("trace-%d", seed)}
 
 	// Two recent instants, a leap day, and both sides of the epoch, where rounding towards
 	// zero would show.
@@ -70,8 +70,8 @@ func NewTrace(seed uint64) *Trace {
 	return t
 }
 
-// Next returns the next step.
-func (t *Trace) Next() Step {
+// next returns the next step.
+func (t *trace) next() traceStep {
 	if !t.within() {
 		t.draw()
 	}
@@ -81,10 +81,10 @@ func (t *Trace) Next() Step {
 }
 
 // within reports whether the next step is charged together with the last one.
-func (t *Trace) within() bool { return len(t.list) > 0 }
+func (t *trace) within() bool { return len(t.list) > 0 }
 
 // draw makes the next steps: one, or those of a list.
-func (t *Trace) draw() {
+func (t *trace) draw() {
 	if len(t.open) > 0 && t.chance(25) {
 		t.settle()
 		return
@@ -131,11 +131,11 @@ func (t *Trace) draw() {
 		for i := range checks {
 			checks[i].Together = t.lists
 		}
-		want = t.model.EvaluateTogether(checks)
+		want = t.model.evaluateTogether(checks)
 	}
 	for i, c := range checks {
 		t.learn(&t.keys[order[i]], want[i])
-		t.list = append(t.list, Step{Check: c, Want: want[i]})
+		t.list = append(t.list, traceStep{Check: c, Want: want[i]})
 		if c.Receipt != nil && c.Receipt.Any() {
 			t.open = append(t.open, c.Receipt)
 		}
@@ -143,7 +143,7 @@ func (t *Trace) draw() {
 }
 
 // settle makes a step that settles one of the open receipts, now or a while later.
-func (t *Trace) settle() {
+func (t *trace) settle() {
 	i := t.rng.IntN(len(t.open))
 	r := t.open[i]
 	t.open[i] = t.open[len(t.open)-1]
@@ -166,11 +166,11 @@ func (t *Trace) settle() {
 	default:
 		s.Cost = t.rng.Int64N(r.Cost + 1)
 	}
-	t.list = append(t.list, Step{Settlement: s, Settled: t.model.Settle(s)})
+	t.list = append(t.list, traceStep{Settlement: s, Settled: t.model.Settle(s)})
 }
 
 // leaveOneOut takes one of two sides out of the check.
-func (t *Trace) leaveOneOut(c *algorithms.Check) {
+func (t *trace) leaveOneOut(c *algorithms.Check) {
 	r := algorithms.Role(t.rng.IntN(2))
 	if c.Sides[r].Present() && c.Sides[r.Other()].Present() {
 		c.Sides[r] = algorithms.Side{}
@@ -178,10 +178,10 @@ func (t *Trace) leaveOneOut(c *algorithms.Check) {
 }
 
 // chance is true in that many of a hundred calls.
-func (t *Trace) chance(percent int) bool { return t.rng.IntN(100) < percent }
+func (t *trace) chance(percent int) bool { return t.rng.IntN(100) < percent }
 
 // change alters the key's configuration now and then.
-func (t *Trace) change(k *traceKey) {
+func (t *trace) change(k *traceKey) {
 	if !t.chance(4) {
 		return
 	}
@@ -224,7 +224,7 @@ func (t *Trace) change(k *traceKey) {
 
 // separate gives the sides different ids, and the key at least one side: two sides of one name
 // would share a part of the record, which pairs refuse (ErrSameID).
-func (t *Trace) separate(k *traceKey) {
+func (t *trace) separate(k *traceKey) {
 	for k.sides[0].Present() && k.sides[0].Name() == k.sides[1].Name() {
 		k.sides[1] = t.side()
 	}
@@ -236,13 +236,13 @@ func (t *Trace) separate(k *traceKey) {
 
 // side returns a random side. Few ids, so that sides of one id come back with another
 // algorithm or limit.
-func (t *Trace) side() algorithms.Side {
+func (t *trace) side() algorithms.Side {
 	a := algorithms.All[t.rng.IntN(len(algorithms.All))]
 	return algorithms.Side{ID: fmt.Sprintf("id%d", t.rng.IntN(3)), Algorithm: a, Limit: t.limit(a)}
 }
 
 // sideLike returns a side of another id with the algorithm and the window of a side, and mostly its limit.
-func (t *Trace) sideLike(like algorithms.Side) algorithms.Side {
+func (t *trace) sideLike(like algorithms.Side) algorithms.Side {
 	side := algorithms.Side{ID: fmt.Sprintf("id%d", t.rng.IntN(3)), Algorithm: like.Algorithm, Limit: like.Limit}
 	if t.chance(40) {
 		side.Limit.Requests = t.requests()
@@ -254,7 +254,7 @@ func (t *Trace) sideLike(like algorithms.Side) algorithms.Side {
 }
 
 // limit returns a limit that the algorithm takes; one in a hundred it refuses.
-func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
+func (t *trace) limit(a algorithms.Algorithm) algorithms.Limit {
 	// Its numbers come to no exact bucket, so a side that fails is among those of every trace.
 	if t.chance(1) {
 		return algorithms.Limit{Requests: 1 << 52, Window: 999_999_999_989 * time.Microsecond, Burst: 1}
@@ -274,7 +274,7 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 }
 
 // requests returns mostly small limits, whose boundaries a trace meets often.
-func (t *Trace) requests() int64 {
+func (t *trace) requests() int64 {
 	switch t.rng.IntN(8) {
 	case 0:
 		return 1 + t.rng.Int64N(1<<(1+t.rng.IntN(45))) // any size
@@ -287,7 +287,7 @@ func (t *Trace) requests() int64 {
 }
 
 // window returns mostly the windows of real limits, and some odd ones.
-func (t *Trace) window() time.Duration {
+func (t *trace) window() time.Duration {
 	switch t.rng.IntN(6) {
 	case 0:
 		return time.Duration(1+t.rng.Int64N(1<<(1+t.rng.IntN(38)))) * time.Microsecond
@@ -300,7 +300,7 @@ func (t *Trace) window() time.Duration {
 }
 
 // cost returns a cost, often one of those between which a decision changes.
-func (t *Trace) cost(k *traceKey) int64 {
+func (t *trace) cost(k *traceKey) int64 {
 	side := k.sides[t.rng.IntN(2)]
 	if !side.Present() {
 		return 1
@@ -335,7 +335,7 @@ func (t *Trace) cost(k *traceKey) int64 {
 
 // advance moves the clock, or leaves it: checks of a busy key often share an instant. Some
 // steps go back, because clocks are set and requests arrive out of order.
-func (t *Trace) advance(k *traceKey) {
+func (t *trace) advance(k *traceKey) {
 	side := k.sides[t.rng.IntN(2)]
 	window := max(1, side.Limit.Window.Microseconds())
 	edge := t.rng.Int64N(3) - 1 // a microsecond before, at, or after
@@ -373,7 +373,7 @@ func (t *Trace) advance(k *traceKey) {
 
 // learn remembers the instants and rests that the decisions announce, which the next
 // charges aim at.
-func (t *Trace) learn(k *traceKey, want [2]algorithms.Observation) {
+func (t *trace) learn(k *traceKey, want [2]algorithms.Observation) {
 	// The ends of waits are the instants at which an answer changes: a later step is put on one, just before, or behind.
 	k.waits = k.waits[:0]
 	for _, o := range want {
