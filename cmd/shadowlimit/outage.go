@@ -30,7 +30,7 @@ func notStored(err error) error {
 }
 
 // pressNext is what an operator can do without Redis. An instance knows whether it would make things worse.
-const pressNext = `next: where a promoted candidate does harm, press each instance's red button:
+const pressNext = `next: if a promoted candidate does harm, touch each red button's file, or run
   curl -X POST http://INSTANCE/PATH    # refuses where that makes things worse`
 
 // brief is an error whose cause is cut off, so that what to do stands within mostLines.

@@ -92,8 +92,8 @@ func TestReplayNamesTheLosers(t *testing.T) {
 
 	table := []string{
 		"8 clients with 50 requests or more", "5 %        5  62.5 %\n", "10 %        4    50 %\n", "20 %        3  37.5 %\n",
-		"50 %        2    25 %\n", "crawler loses 51 of 100 (51 %), probably limit_value (100 %", "loses-50 loses 50 of 100 (50 %)",
-		"loses-20 loses 16 of 80 (20 %)", "loses-10 loses 9 of 90 (10 %)", "loses-5 loses 5 of 100 (5 %)",
+		"50 %        2    25 %\n", "crawler loses 51 of 100 allowed (51 %), probably limit_value (100 %", "loses-50 loses 50 of 100 allowed (50 %)",
+		"loses-20 loses 16 of 80 allowed (20 %)", "loses-10 loses 9 of 90 allowed (10 %)", "loses-5 loses 5 of 100 allowed (5 %)",
 	}
 	text := replayLosers(t, 1, "")
 	if missing := firstMissing(text, table); missing != "" {

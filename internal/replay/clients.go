@@ -146,7 +146,7 @@ func (r *ClientsResult) write(b *strings.Builder) {
 	table.Flush() // a strings.Builder never fails
 	for i := range r.Worst {
 		c := &r.Worst[i]
-		fmt.Fprintf(b, "    %s loses %s of %s (%s)%s\n", humanize.Printable(c.Key), humanize.Grouped(c.Lost),
+		fmt.Fprintf(b, "    %s loses %s of %s allowed (%s)%s\n", humanize.Printable(c.Key), humanize.Grouped(c.Lost),
 			humanize.Grouped(c.Allowed), humanize.Percent(c.Share), c.CauseText())
 	}
 }
