@@ -13,16 +13,9 @@ type adaptation struct {
 	*adaptive.Holding
 }
 
-// Adapt has the limit follow the rule of a configured side, if it has one.
-func (s *Side) Adapt(configured *policies.Side) {
-	if rule := configured.Adaptive(); rule != nil {
-		s.adaptation = &adaptation{configured, adaptive.NewHolding(rule)}
-	}
-}
-
 // shareLevel has sides with one rule hold one level: equal sides must not differ because their levels change one after the other.
-func (p *Policy) shareLevel() {
-	if a, b := p.Sides[0].adaptation, p.Sides[1].adaptation; a != nil && b != nil && a.Key() == b.Key() {
+func shareLevel(sides *[2]Side) {
+	if a, b := sides[0].adaptation, sides[1].adaptation; a != nil && b != nil && a.Key() == b.Key() {
 		b.Holding = a.Holding
 	}
 }
@@ -39,11 +32,11 @@ func (a *adaptation) resume(before *[2]Side) {
 
 // applyLevels gives adaptive sides their limits. A level is read once for both sides. A side keeps what it has counted, as for every limit
 // that changes.
-func (p *Policy) applyLevels(c *algorithms.Check) {
+func applyLevels(sides *[2]Side, c *algorithms.Check) {
 	var read *adaptive.Holding
 	var level adaptive.Level
-	for role := range p.Sides {
-		a := p.Sides[role].adaptation
+	for role := range sides {
+		a := sides[role].adaptation
 		if a == nil {
 			continue
 		}
@@ -54,14 +47,4 @@ func (p *Policy) applyLevels(c *algorithms.Check) {
 			c.Sides[role].Limit = a.configured.AtLevel(level)
 		}
 	}
-}
-
-// Holdings returns how much of the limits holds, by role; nil where a limit is always the whole.
-func (p *Policy) Holdings() (list [2]*adaptive.Holding) {
-	for role := range p.Sides {
-		if a := p.Sides[role].adaptation; a != nil {
-			list[role] = a.Holding
-		}
-	}
-	return list
 }

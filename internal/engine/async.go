@@ -330,19 +330,6 @@ func CloseAsync(ctx context.Context, policies []*Policy) []error {
 	return eachAsync(policies, func(q *asyncQueue) error { return q.close(ctx) })
 }
 
-// Drain waits until all checks that are queued now have been made.
-func (e *Engine) Drain(ctx context.Context) error {
-	failed := eachAsync(e.Plan.Load().Policies, func(q *asyncQueue) error { return q.drain(ctx) })
-	return errors.Join(append(failed, e.drainSettlements(ctx))...)
-}
-
-// Close makes the queued checks, exchanges the synchronized stores a last time, and ends every goroutine of the engine but for
-// custom limiters that do not return.
-func (e *Engine) Close(ctx context.Context) error {
-	failed := CloseAsync(ctx, e.Plan.Load().Policies)
-	return errors.Join(append(failed, e.drainSettlements(ctx), e.closeSynchronized(ctx))...)
-}
-
 func eachAsync(policies []*Policy, do func(*asyncQueue) error) []error {
 	failed := make([]error, len(policies))
 	var done sync.WaitGroup

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +15,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
-	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -65,20 +66,6 @@ var (
 	errEnding  = errors.New("shadow: sync: some settlements have not been made in time")
 )
 
-// keep makes a check keep what it is charged.
-func (e *Engine) keep(s *Scratch, ev *evaluation, c *algorithms.Check) {
-	// The receipt outlives the request, whose buffer the key may be part of.
-	c.Key = strings.Clone(c.Key)
-
-	if s.charges == nil {
-		s.charges = &Charges{engine: e}
-	}
-	ev.charge = &charge{Policy: ev.Policy, engine: e, hash: ev.hash, enforced: c.Enforced, finalCost: -1}
-	s.charges.list = append(s.charges.list, ev.charge)
-	ev.charge.stores[c.Enforced] = ev.primaryStore
-	c.Receipt = &ev.charge.receipts[c.Enforced]
-}
-
 // deferred notes whether a side is asked after the answer.
 func (c *charge) deferred(role algorithms.Role, yes bool) {
 	c.mu.Lock()
@@ -94,7 +81,7 @@ func (c *charge) asked() {
 	c.mu.Unlock()
 
 	if r := &c.receipts[role]; final >= 0 && r.Any() && r.Cost != final {
-		c.engine.settleAll([]settling{{c, role, final}}) // failures are counted
+		settleAll([]settling{{c, role, final}}) // failures are counted
 	}
 }
 
@@ -156,7 +143,7 @@ func (c *Charges) Settle(ctx context.Context, cost int64) error {
 	for _, one := range c.list {
 		list = one.settle(list, cost)
 	}
-	return c.engine.settleAll(list).wait(ctx)
+	return settleAll(list).wait(ctx)
 }
 
 // SettleBy changes what was charged to the final cost that each policy's settle says, which is evaluated at once, unless Settle came
@@ -179,7 +166,40 @@ func (c *Charges) SettleBy(ctx context.Context, r *policies.Request, a *policies
 		}
 		list = one.settle(list, cost)
 	}
-	c.engine.settleAll(list) // failures are counted
+	settleAll(list) // failures are counted
+}
+
+// Token writes what was charged as text, a receipt for each policy and store but for sides that are still to be asked; "" if nothing was.
+// Before the first receipt of a policy stands the outcome by which the check was counted. It begins with a random text: two requests of a key at one instant have the same receipts.
+func (c *Charges) Token() string {
+	if c.used.Swap(true) { // whoever has the token settles, and nobody else
+		return ""
+	}
+	parts := []string{rand.Text()}
+	for _, one := range c.list {
+		one.mu.Lock()
+		outcome := byte(uncounted)
+		if one.counted {
+			outcome = '0' + byte(one.outcome)
+		}
+		for role := range one.receipts {
+			waits := one.waits && one.waiting == algorithms.Role(role)
+			if waits || !one.receipts[role].Any() {
+				continue
+			}
+			text, err := one.receipts[role].MarshalText()
+			if err != nil {
+				continue // no receipt of a store fails; the cost stays as it is charged
+			}
+			parts = append(parts, string(outcome)+string(text))
+			outcome = uncounted
+		}
+		one.mu.Unlock()
+	}
+	if len(parts) == 1 {
+		return ""
+	}
+	return strings.Join(parts, ".")
 }
 
 // outcomes are of settlements that were begun.
@@ -202,7 +222,7 @@ func (o outcomes) wait(ctx context.Context) error {
 
 // settleAll settles, in one step for each store: memory at once, and each Redis by itself behind the caller, so that none delays another.
 // A store that has only what is not enforced is not waited for.
-func (e *Engine) settleAll(list []settling) (o outcomes) {
+func settleAll(list []settling) (o outcomes) {
 	for len(list) > 0 {
 		st := list[0].store()
 		var of, rest []settling
@@ -217,12 +237,12 @@ func (e *Engine) settleAll(list []settling) (o outcomes) {
 		list = rest
 
 		if !st.remote() {
-			o.failed = errors.Join(o.failed, e.settleAt(context.Background(), st, of)) // memory needs no time limit
+			o.failed = errors.Join(o.failed, settleAt(context.Background(), st, of)) // memory needs no time limit
 			continue
 		}
 		ended, begun := st.settling.begin()
 		if !begun {
-			o.failed = errors.Join(o.failed, e.note(of, func(s []algorithms.Settlement, into [][2]algorithms.Settled) { failAll(errBusy, s, into) }))
+			o.failed = errors.Join(o.failed, noteSettlements(of, func(s []algorithms.Settlement, into [][2]algorithms.Settled) { failAll(errBusy, s, into) }))
 			continue
 		}
 		result := make(chan error, 1)
@@ -233,36 +253,36 @@ func (e *Engine) settleAll(list []settling) (o outcomes) {
 			defer ended()
 			ctx, cancel := context.WithTimeout(context.Background(), settlementTimeout)
 			defer cancel()
-			result <- e.settleAt(ctx, st, of)
+			result <- settleAt(ctx, st, of)
 		}()
 	}
 	return o
 }
 
 // settleAt settles in one store.
-func (e *Engine) settleAt(ctx context.Context, st *Store, of []settling) error {
-	return e.note(of, func(s []algorithms.Settlement, into [][2]algorithms.Settled) { st.settle(ctx, s, into) })
+func settleAt(ctx context.Context, st *Store, of []settling) error {
+	return noteSettlements(of, func(s []algorithms.Settlement, into [][2]algorithms.Settled) { st.settle(ctx, s, into) })
 }
 
-// note has settlements made, and counts what has not come to be. The error is of stores.
-func (e *Engine) note(of []settling, settle func([]algorithms.Settlement, [][2]algorithms.Settled)) (failed error) {
+// noteSettlements has settlements made, and counts what has not come to be. The error is of stores.
+func noteSettlements(of []settling, settle func([]algorithms.Settlement, [][2]algorithms.Settled)) (failed error) {
 	settlements := make([]algorithms.Settlement, len(of))
 	for i := range of {
 		settlements[i] = algorithms.Settlement{Receipt: of[i].receipt(), Cost: of[i].cost}
-		if e.clock != nil {
-			settlements[i].At = e.clock()
+		if clock := of[i].engine.clock; clock != nil {
+			settlements[i].At = clock()
 		}
 	}
 	into := make([][2]algorithms.Settled, len(of))
 	settle(settlements, into)
 	for i := range of {
-		failed = errors.Join(failed, e.noteSettled(of[i].Policy, of[i].hash, &settlements[i], &into[i]))
+		failed = errors.Join(failed, of[i].note(&settlements[i], &into[i]))
 	}
 	return failed
 }
 
-// noteSettled counts a settlement that was late or failed, and returns its error.
-func (e *Engine) noteSettled(p *Policy, hash uint64, s *algorithms.Settlement, into *[2]algorithms.Settled) (err error) {
+// note counts a settlement that was late or failed, and returns its error.
+func (f *settling) note(s *algorithms.Settlement, into *[2]algorithms.Settled) (err error) {
 	late, failures := false, 0
 	for role := range into {
 		late = late || into[role].Late
@@ -271,94 +291,24 @@ func (e *Engine) noteSettled(p *Policy, hash uint64, s *algorithms.Settlement, i
 		}
 	}
 	if late {
-		p.counts.settlements[settledLate].Add(1)
+		f.counts.settlements[settledLate].Add(1)
 	}
 	if failures == 0 {
 		return nil
 	}
 
 	// What one side alone has changed lets two limiters that are the same differ.
-	p.counts.settlements[settledLost].Add(1)
-	p.noteUnsettled(err)
-	if both := s.Receipt.Sides[0].Side.Present() && s.Receipt.Sides[1].Side.Present(); p.HasCandidate() && (p.Spec.Apart || both && failures == 1) {
+	f.counts.settlements[settledLost].Add(1)
+	f.noteUnsettled(err)
+	if both := s.Receipt.Sides[0].Side.Present() && s.Receipt.Sides[1].Side.Present(); f.HasCandidate() && (f.Spec.Apart || both && failures == 1) {
 		cost := max(s.Cost-s.Receipt.Cost, s.Receipt.Cost-s.Cost)
 		for role := range into {
 			if into[role].Err != nil {
-				p.Recorder.OneSided(hash, e.now(), algorithms.Role(role), cost, algorithms.StoreFailed)
+				f.Recorder.OneSided(f.hash, f.engine.now(), algorithms.Role(role), cost, algorithms.StoreFailed)
 			}
 		}
 	}
-	return fmt.Errorf("policy %s: %w", p.Spec.Policy, err)
-}
-
-// settle changes what the store has charged. Every failure is in a Settled.
-func (s *Store) settle(ctx context.Context, settlements []algorithms.Settlement, into [][2]algorithms.Settled) {
-	if !s.remote() {
-		s.settlePair(ctx, settlements, into)
-		return
-	}
-	if s.nodes.cluster == nil {
-		s.settleOn(ctx, s.nodes.whole, settlements, into)
-		return
-	}
-
-	// A request has few policies that settle, so nodes are asked one after the other. One that hangs takes no time of another.
-	for i := range settlements {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlementTimeout)
-		defer cancel()
-		r := settlements[i].Receipt
-		_, places := s.nodes.find([]algorithms.Check{{Policy: r.Policy, Key: r.Key}})
-		s.settleOn(ctx, places[0], settlements[i:i+1], into[i:i+1])
-	}
-}
-
-// settleOn settles what one node has.
-func (s *Store) settleOn(ctx context.Context, node *breaker, settlements []algorithms.Settlement, into [][2]algorithms.Settled) {
-	asked, ok := node.allow()
-	if !ok {
-		s.nodes.look()
-		failAll(errAway, settlements, into)
-		return
-	}
-
-	s.settlePair(ctx, settlements, into)
-	var failed *lua.StoreError
-	for i := range into {
-		for role := range into[i] {
-			if failed == nil {
-				errors.As(into[i][role].Err, &failed)
-			}
-		}
-	}
-	switch {
-	case failed == nil:
-		node.finish(asked, nil)
-		return
-	case failed.NodeIsWell():
-		node.finish(asked, nil)
-	case asked.hurried(ctx, s.fullTime):
-		node.finish(asked, errNotAsked)
-	case node.finish(asked, failed):
-		s.nodes.look()
-	}
-	s.errors.Add(1)
-}
-
-// settlePair asks the pair. A panic, as of a hook of the user's client, is the store's failure.
-func (s *Store) settlePair(ctx context.Context, settlements []algorithms.Settlement, into [][2]algorithms.Settled) {
-	defer func() {
-		if p := recover(); p != nil {
-			failAll(&lua.StoreError{Err: fmt.Errorf("panic: %v", p)}, settlements, into)
-		}
-	}()
-	pair, ok := s.pair.(algorithms.Settler)
-	if !ok {
-		failAll(algorithms.ErrSettle, settlements, into)
-		return
-	}
-	if err := pair.Settle(ctx, settlements, into); err != nil {
-		failAll(err, settlements, into)
-	}
+	return fmt.Errorf("policy %s: %w", f.Spec.Policy, err)
 }
 
 // failAll gives one error to every side that was charged.
@@ -416,10 +366,71 @@ func (u *underway) drain(ctx context.Context) error {
 	return nil
 }
 
-// drainSettlements waits for the settlements that are under way in any store.
-func (e *Engine) drainSettlements(ctx context.Context) (failed error) {
-	for _, st := range e.Stores {
-		failed = errors.Join(failed, st.settling.drain(ctx))
+// ErrToken is returned for what is no token of a decision.
+var ErrToken = errors.New("not a token that a decision has given")
+
+// mostReceipts bounds a token: a request that so many policies charge and settle is a mistake.
+const mostReceipts = 100
+
+// uncounted stands in a token in place of the number of an outcome.
+const uncounted = '-'
+
+// part is a receipt of a token, and how the check was counted as evidence; -1 if it was not, or another part says it.
+type part struct {
+	algorithms.Receipt
+	outcome evidence.Outcome
+}
+
+// partsOf reads a token.
+func partsOf(token string) ([]part, error) {
+	parts := strings.Split(token, ".")[1:]
+	if len(parts) == 0 || len(parts) > mostReceipts {
+		return nil, ErrToken
 	}
-	return failed
+	list := make([]part, len(parts))
+	for i, text := range parts {
+		if text == "" || list[i].UnmarshalText([]byte(text[1:])) != nil {
+			return nil, ErrToken
+		}
+		list[i].outcome = evidence.Outcome(int(text[0]) - '0')
+		if text[0] == uncounted {
+			list[i].outcome = -1
+		} else if !list[i].outcome.Known() {
+			return nil, ErrToken
+		}
+	}
+	return list, nil
+}
+
+// mostUsed is how many tokens are remembered, some 4 MB. Beyond that a repeated one is its sender's mistake.
+const mostUsed = 1 << 16
+
+// usedTokens are the tokens that were used last.
+type usedTokens struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]bool
+	order [][sha256.Size]byte // a ring
+	next  int
+}
+
+// first notes a token, and reports whether it is new.
+func (u *usedTokens) first(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.known[sum] {
+		return false
+	}
+	if u.known == nil {
+		u.known = map[[sha256.Size]byte]bool{}
+	}
+	if len(u.order) < mostUsed {
+		u.order = append(u.order, sum)
+	} else {
+		delete(u.known, u.order[u.next])
+		u.order[u.next] = sum
+		u.next = (u.next + 1) % mostUsed
+	}
+	u.known[sum] = true
+	return true
 }

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -31,71 +29,6 @@ func call(ctx context.Context, l caller, c *algorithms.Check, limit algorithms.L
 	if o.Status = algorithms.Judged; o.Err != nil {
 		o.Status = algorithms.Failed
 	}
-	return o
-}
-
-// Bounds of calls of an enforced custom candidate, which must not hold a request up as the
-// authoritative never did.
-const (
-	callTimeout = 250 * time.Millisecond
-	// mostCalls is at a time, per policy, including calls that were left behind: a limiter
-	// that never returns must not use up the memory with goroutines.
-	mostCalls = 1024
-)
-
-var errCalls = errors.New("shadow: too many calls of the limiter have not returned")
-
-// callBounded asks an enforced custom limiter for no longer than callTimeout. A call
-// that does not return by then is left behind.
-func (s *Side) callBounded(ctx context.Context, c *algorithms.Check, limit algorithms.Limit) algorithms.Observation {
-	return s.withBreaker(ctx, func() algorithms.Observation {
-		select {
-		case s.calls <- struct{}{}:
-		default:
-			return algorithms.Failure(errCalls)
-		}
-
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-
-		// The request's buffers may be used again while a call that was left behind
-		// still reads the key.
-		kept := *c
-		kept.Key = strings.Clone(c.Key)
-
-		// The channel has a place, so that a call that returns too late ends. It gives its
-		// value in s.calls back only then.
-		answer := make(chan algorithms.Observation, 1)
-		go func() {
-			defer func() { <-s.calls }()
-			answer <- call(ctx, s.custom, &kept, limit)
-		}()
-
-		select {
-		case o := <-answer:
-			return o
-		case <-ctx.Done():
-			return algorithms.Failure(ctx.Err())
-		}
-	})
-}
-
-// withBreaker asks a custom limiter for a caller with that context, unless the limiter has
-// failed again and again. ask must not panic: its trial of the breaker would be lost.
-func (s *Side) withBreaker(ctx context.Context, ask func() algorithms.Observation) algorithms.Observation {
-	asked, ok := s.breaker.allow()
-	if !ok {
-		return algorithms.Skip(algorithms.BreakerOpen)
-	}
-	o := ask()
-
-	// As with a store: a limiter that a caller gave less time than it has had otherwise has
-	// not failed.
-	err := o.Err
-	if err != nil && asked.hurried(ctx, callTimeout) {
-		err = errNotAsked
-	}
-	s.breaker.finish(asked, err)
 	return o
 }
 

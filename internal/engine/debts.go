@@ -90,66 +90,6 @@ func (s *debtShard) sweep(now time.Duration) {
 	}
 }
 
-// askWithDebts asks the sides of a check, of which some may owe or be asked for more than
-// their share. The lock makes looking and charging one step for each key.
-func (l *local) askWithDebts(check algorithms.Check, hash uint64, tooLarge [2]bool) Observations {
-	shard := &l.large.shards[hash%debtShards]
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	now := time.Since(l.large.born)
-
-	// A side for which a debt decides is not asked.
-	var decided [2]bool
-	var o Observations
-	rest := check
-	for role := range check.Sides {
-		if !check.Sides[role].Present() {
-			continue
-		}
-		who := debtor{check.Policy, check.Key, algorithms.Role(role)}
-		wait := l.large.left(shard, who, now)
-
-		switch {
-		case wait > 0:
-			o[role] = waits(&check, who.role, wait)
-		case tooLarge[role]:
-			o[role] = l.spend(&check, who, shard, now)
-		default:
-			continue
-		}
-		decided[role] = true
-		rest.Sides[role] = algorithms.Side{}
-	}
-
-	judged := l.ask(&rest)
-	for role := range judged {
-		if !decided[role] {
-			o[role] = judged[role]
-		}
-	}
-	return o
-}
-
-// spend charges a cost above the share to a side that owes nothing. Something else that was
-// spent has to be forgotten first. Requires the shard's lock.
-func (l *local) spend(check *algorithms.Check, who debtor, shard *debtShard, now time.Duration) algorithms.Observation {
-	peek := *check
-	peek.Cost, peek.Sides = 0, [2]algorithms.Side{}
-	peek.Sides[who.role] = check.Sides[who.role]
-	o := l.ask(&peek)[who.role]
-	if o.Status != algorithms.Judged {
-		return o
-	}
-	if o.Decision.ResetAfter > 0 {
-		return waits(check, who.role, o.Decision.ResetAfter)
-	}
-
-	pay := timeToPay(check.Cost, check.Sides[who.role].Limit)
-	l.large.add(shard, who, now, now+pay)
-	o.Decision.Remaining, o.Decision.ResetAfter = 0, pay
-	return o
-}
-
 // waits is the answer of a side that has nothing left for a while. A check that only looks
 // is allowed all the same.
 func waits(check *algorithms.Check, role algorithms.Role, wait time.Duration) algorithms.Observation {

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -21,13 +19,6 @@ import (
 // linger is how much longer than its state a record lives where the sides share none: a check that
 // was deferred must find it. No check waits for so long.
 const linger = time.Minute
-
-// begunAsCopy reports whether a candidate always begins as a copy of the authoritative: one record,
-// one algorithm, one window. A log is copied only if it is short.
-func (p *Policy) begunAsCopy() bool {
-	a, c := &p.Sides[algorithms.Authoritative], &p.Sides[algorithms.Candidate]
-	return a.shape != algorithms.SlidingLog && p.judgedTogether() && a.algorithm.Algorithm.Name() == c.algorithm.Algorithm.Name() && a.Window == c.Window
-}
 
 // MemoryOf returns how long a side's state may depend on one check, as far as its configuration
 // tells: a window, two of a counter, and the time in which a full bucket drains. The zero limit is
@@ -56,15 +47,8 @@ func (p *inProcess) begin(m *Policy) {
 	p.old.Store(together && !m.synchronized())
 }
 
-// Grow makes sides of this process older than a window. Tests call it.
-func (p *Policy) Grow() { p.inProcess.old.Store(true) }
-
-// outlives reports whether the side's state outlives this process. A custom limiter is taken for one of
-// this process: where it keeps its state is not known.
-func (s *Side) outlives() bool { return s.store != nil && s.store.remote() }
-
 // young reports whether a side began with this process, or with a reload, less than a window ago.
-func (p *Policy) young(o *Observations) bool {
+func (p *inProcess) young(o *Observations, window time.Duration) bool {
 	// Config.Clock may give the instant. A custom limiter tells none.
 	at := o[algorithms.Authoritative].At
 	if at.IsZero() {
@@ -73,10 +57,10 @@ func (p *Policy) young(o *Observations) bool {
 	if at.IsZero() {
 		at = time.Now()
 	}
-	if at.Sub(p.inProcess.began) < p.Spec.Window {
+	if at.Sub(p.began) < window {
 		return true
 	}
-	p.inProcess.old.Store(true)
+	p.old.Store(true)
 	return false
 }
 
@@ -110,38 +94,6 @@ func (l *losses) found(ctx context.Context) (bool, error) {
 
 // lossTimeout bounds the question to one store: the next one must be asked as well.
 const lossTimeout = 250 * time.Millisecond
-
-// CheckStores marks the evidence of policies of which a store has lost data. Its error is what a
-// store has refused: one that does not answer is reported where checks fail.
-func (e *Engine) CheckStores(ctx context.Context) error {
-	policies := e.Plan.Load().Policies
-	var refused []error
-	for _, s := range e.Stores {
-		s.nodes.forgetGone(ctx)
-
-		// A store that is known to be dead would cost its timeout in each round.
-		if s.losses == nil || s.nodes.resting() || !anyApartIn(policies, s) {
-			continue
-		}
-		bounded, cancel := context.WithTimeout(ctx, lossTimeout)
-		lost, err := s.losses.found(bounded)
-		cancel()
-		if answer := redis.Error(nil); errors.As(err, &answer) {
-			refused = append(refused, fmt.Errorf("store %s: %w", loggedStore(s.name), err))
-		}
-		for _, p := range policies {
-			if lost && p.apartIn(s) {
-				p.progress.Recorder.Mark(e.now())
-			}
-		}
-	}
-	return errors.Join(refused...)
-}
-
-// apartIn reports whether a side is in a store that the other side does not share.
-func (p *Policy) apartIn(s *Store) bool {
-	return p.Spec.Apart && (p.Sides[0].store == s || p.Sides[1].store == s)
-}
 
 func anyApartIn(policies []*Policy, s *Store) bool {
 	for _, p := range policies {

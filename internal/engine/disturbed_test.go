@@ -65,7 +65,7 @@ func TestSideOfAYoungProcess(t *testing.T) {
 			{[2]Side{inRedis, inRedis}, false},
 		} {
 			p := NewPolicy(stages.Spec{Policy: "p", Window: time.Minute}, test.sides, PolicyOptions{Log: log})
-			young := func() bool { return !p.inProcess.old.Load() && p.young(&Observations{}) }
+			young := func() bool { return !p.inProcess.old.Load() && p.inProcess.young(&Observations{}, p.Spec.Window) }
 			time.Sleep(time.Minute - time.Millisecond)
 			if got := young(); got != test.young {
 				t.Errorf("%+v: young is %t within a window", test.sides, got)

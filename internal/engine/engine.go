@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -14,9 +16,9 @@ import (
 
 // Engine judges checks: every request passes through it. It may be used concurrently, and has no lock of its own.
 type Engine struct {
-	Name   string   // of the service; part of each key's hash
-	Stores []*Store // the service's own first
-	local  *local
+	Name string // of the service; part of each key's hash
+	Stores
+	local *local
 	// Overruled enforces the authoritative whatever the stage: the red button of this instance is pressed.
 	Overruled atomic.Bool
 	// Plan is replaced on a reload. A request loads it once, so that it is
@@ -55,53 +57,6 @@ func (p *Plan) Generation() int64 {
 
 // Observations are what became of a check's sides, by role.
 type Observations = [2]algorithms.Observation
-
-// Scratch is the memory of one decision, which one request uses at a time. The checks,
-// evaluations and observations of one index belong together. A pool keeps it, so that a
-// decision does not allocate these slices.
-type Scratch struct {
-	checks      []algorithms.Check
-	evaluations []evaluation
-	observed    []Observations
-	answers     []Answer
-	batch       batch
-
-	// Of policies that are charged together.
-	lists []numbered    // of the request whose checks are being added
-	last  uint16        // the number that was given last
-	local []localAnswer // by check; nil without such policies
-
-	charges *Charges // of the request whose checks are being added; nil: nothing is kept
-}
-
-// Answer is what became of a check: the decision to obey, and where it comes from.
-type Answer struct {
-	algorithms.Decision
-	Limit *algorithms.Limit       // of the side that decided, or stood in
-	Shape algorithms.Shape        // how that side forgets
-	Other *algorithms.Observation // what became of the other side in the request
-	// OtherLimit is the limit of the other side, the zero Limit without one.
-	OtherLimit *algorithms.Limit
-	Enforced   algorithms.Role
-	Fallback   bool
-}
-
-// Len returns the number of checks.
-func (s *Scratch) Len() int { return len(s.checks) }
-
-// Check returns a check.
-func (s *Scratch) Check(i int) *algorithms.Check { return &s.checks[i] }
-
-// Answer returns the answer to a check, until the memory is given back.
-func (s *Scratch) Answer(i int) *Answer { return &s.answers[i] }
-
-// batch is the checks of one store, where a request has checks for several. A store is
-// asked once for all of them: each further call would cost a round trip.
-type batch struct {
-	checks   []algorithms.Check
-	observed []Observations
-	indexes  []int // of the checks in the scratch
-}
 
 // view is what requests know of the fleet. It is replaced as a whole, and while the store is silent the last one stands.
 type view struct {
@@ -173,35 +128,12 @@ func (e *Engine) Give(s *Scratch) {
 	e.scratch.Put(s)
 }
 
-// Next returns the memory of the next check, which the caller overwrites. It is one of the checks once add has begun its
-// evaluation.
-func (s *Scratch) Next() *algorithms.Check {
-	n := len(s.checks)
-	if n == cap(s.checks) {
-		s.checks = append(s.checks, algorithms.Check{})[:n]
-	}
-	return &s.checks[:n+1][n]
-}
-
-// begin makes the next check one of the checks, and returns the memory of its evaluation.
-func (s *Scratch) begin() *evaluation {
-	n := len(s.checks)
-	s.checks = s.checks[:n+1]
-	if n >= cap(s.evaluations) || n >= cap(s.observed) || n >= cap(s.answers) {
-		s.evaluations = append(s.evaluations, evaluation{})
-		s.observed = append(s.observed, Observations{})
-		s.answers = append(s.answers, Answer{})
-	}
-	s.evaluations, s.observed, s.answers = s.evaluations[:n+1], s.observed[:n+1], s.answers[:n+1]
-	return &s.evaluations[n]
-}
-
 // Add begins the evaluation of a check of a migration, which is the next one of the scratch.
 func (e *Engine) Add(s *Scratch, p *Policy, d Declared) {
 	ev := s.begin()
 	c := &s.checks[len(s.checks)-1]
 	if p.Sides[0].adaptation != nil || p.Sides[1].adaptation != nil {
-		p.applyLevels(c)
+		applyLevels(&p.Sides, c)
 	}
 	ev.reset(p, c, d)
 
@@ -218,7 +150,7 @@ func (e *Engine) Add(s *Scratch, p *Policy, d Declared) {
 	}
 	ev.assign(c)
 	if p.settles {
-		e.keep(s, ev, c)
+		s.keep(e, ev, c)
 	}
 }
 
@@ -244,7 +176,7 @@ func (e *Engine) Judge(ctx context.Context, s *Scratch) {
 	}
 	e.evaluate(ctx, s)
 	if s.last > 0 {
-		e.feedTogether(s)
+		e.local.feedTogether(s, e.view.Load().instances)
 	}
 	for i := range s.checks {
 		var fed *localAnswer
@@ -294,52 +226,162 @@ func (e *Engine) evaluate(ctx context.Context, s *Scratch) {
 	}
 }
 
-// onlyStore returns the store that judges all checks, nil if they are judged by no store. It is not ok if they are of
-// several stores, or of some store and of none.
-func (s *Scratch) onlyStore() (one *Store, ok bool) {
-	one = s.evaluations[0].primaryStore
-	for i := range s.evaluations {
-		if s.evaluations[i].primaryStore != one {
-			return nil, false
+// settle finishes a check that its store has judged: it asks what no store has judged, makes the
+// decision, then classifies what has failed, and records the outcome. A client's answer is not
+// evidence, so the decision does not wait for the classes.
+func (e *Engine) settle(ctx context.Context, c *algorithms.Check, ev *evaluation, o *Observations, fed *localAnswer, d *Answer) {
+	ev.answerNone(c, o)
+	ev.markUnasked(c, o)
+	ev.callCustom(ctx, c, o)
+	ev.askBeside(ctx, c, o)
+	askStandIn(ctx, c, ev, o)
+
+	local := localAnswer{role: c.Enforced}
+	if c.Together > 0 && ev.fedLocally() {
+		local = *fed
+	} else if ev.fedLocally() {
+		local = e.local.feed(c, ev, e.view.Load().instances)
+	}
+	ev.decide(c.Enforced, o, &local, d)
+
+	// The client of today's limiter has disconnected: this answer is not read, and it must not
+	// count as evidence. The limiter may have been charged all the same.
+	at, left := e.evidenceTime(c, ev, o), ev.clientLeft(ctx, c, o)
+	if left && c.Enforced == algorithms.Authoritative {
+		ev.progress.Recorder.OneSided(ev.hash, at, algorithms.Candidate, c.Cost, algorithms.OtherReason)
+		return
+	}
+	if d.Fallback && !left {
+		ev.progress.counts.countFallback(fallbackOf(o[d.Enforced].Status, &local), d.Allowed)
+	}
+	if o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged {
+		ev.record(c, at, o)
+		return
+	}
+	ev.logFailures(o)
+	seen := ev.classified(*o, left)
+	if !ev.deferOther(c, at, &seen) {
+		ev.record(c, at, &seen)
+	}
+}
+
+// evidenceTime is the instant of a comparison by the clock that evidence is read by,
+// which is the clock of the service's own store.
+func (e *Engine) evidenceTime(c *algorithms.Check, ev *evaluation, o *Observations) time.Time {
+	// The store's own answer is the most exact, unless Config.Clock gave it the instant.
+	at := o[algorithms.Authoritative].At
+	first := e.Stores[0]
+	of := algorithms.Authoritative
+	if ev.Spec.FirstLimit {
+		of = algorithms.Candidate // whose instant the authoritative has
+	}
+	byStore := e.clock == nil && first.remote() && ev.Sides[of].store == first
+	if byStore && !at.IsZero() {
+		return at
+	}
+
+	// Memory has read the clock already.
+	judged := &o[c.Enforced]
+	if s := ev.primaryStore; e.clock == nil && s != nil && !s.remote() && !judged.At.IsZero() {
+		return s.wall.at(judged.At, e)
+	}
+	return e.now()
+}
+
+// SettleToken changes what a token says to the final cost, as Settle does. A token counts as used before there is an answer: a settlement
+// without one may have been made.
+func (e *Engine) SettleToken(ctx context.Context, token string, cost int64) error {
+	receipts, err := partsOf(token)
+	switch {
+	case err != nil:
+		return err
+	case cost < 0:
+		return algorithms.ErrCost
+	}
+
+	plan, again := e.Plan.Load(), !e.tokens.first(token)
+	var failed error
+	var list []settling
+	for i := range receipts {
+		r := &receipts[i].Receipt
+		p := plan.Named(r.Policy)
+		switch {
+		case p == nil || !p.settles:
+			failed = errors.Join(failed, fmt.Errorf("policy %q settles nothing any more, so its charges stay", r.Policy))
+			continue
+		case !p.charges(r):
+			failed = errors.Join(failed, fmt.Errorf("%w: policy %q has other sides", ErrToken, r.Policy))
+			continue
+		case again:
+			p.counts.settlements[settledBefore].Add(1)
+			continue
+		case !r.Any() || r.Cost == cost:
+			continue
+		}
+
+		// A receipt is of one store: that of its sides.
+		one := settling{charge: &charge{Policy: p, engine: e, hash: p.keyHash.Of(r.Key)}, cost: cost}
+		if !r.Sides[0].Side.Present() {
+			one.of = algorithms.Candidate
+		}
+		one.enforced = one.of
+		one.receipts[one.of], one.stores[one.of] = *r, p.Sides[one.of].store
+		if one.stores[one.of] == nil {
+			failed = errors.Join(failed, fmt.Errorf("the %s of policy %q is in no store any more, so its charges stay", one.of, r.Policy))
+			continue
+		}
+		list = append(list, one)
+		if outcome := receipts[i].outcome; outcome >= 0 {
+			p.Recorder.Settled(one.hash, e.now(), outcome, cost-r.Cost)
+		}
+
+		// The other store's side, if it was charged, was so after the answer, and nobody can settle it from here.
+		if p.Spec.Apart {
+			p.Recorder.OneSided(one.hash, e.now(), one.of.Other(), max(cost-r.Cost, r.Cost-cost), algorithms.OtherReason)
 		}
 	}
-	return one, true
+	if again {
+		return ErrSettled
+	}
+	return errors.Join(failed, settleAll(list).wait(ctx))
 }
 
-// evaluateAt has a store judge its checks in one batch.
-func (s *Scratch) evaluateAt(ctx context.Context, st *Store) {
-	for i := range s.evaluations {
-		if s.evaluations[i].primaryStore == st {
-			s.batch.add(s, i)
+// CheckStores marks the evidence of policies of which a store has lost data. Its error is what a
+// store has refused: one that does not answer is reported where checks fail.
+func (e *Engine) CheckStores(ctx context.Context) error {
+	policies := e.Plan.Load().Policies
+	var refused []error
+	for _, s := range e.Stores {
+		s.nodes.forgetGone(ctx)
+
+		// A store that is known to be dead would cost its timeout in each round.
+		if s.losses == nil || s.nodes.resting() || !anyApartIn(policies, s) {
+			continue
+		}
+		bounded, cancel := context.WithTimeout(ctx, lossTimeout)
+		lost, err := s.losses.found(bounded)
+		cancel()
+		if answer := redis.Error(nil); errors.As(err, &answer) {
+			refused = append(refused, fmt.Errorf("store %s: %w", loggedStore(s.name), err))
+		}
+		for _, p := range policies {
+			if lost && p.apartIn(s) {
+				p.progress.Recorder.Mark(e.now())
+			}
 		}
 	}
-	s.askBatch(ctx, st)
+	return errors.Join(refused...)
 }
 
-// askBatch asks a store for the batch, and empties it.
-func (s *Scratch) askBatch(ctx context.Context, st *Store) {
-	b := &s.batch
-	if len(b.indexes) > 0 {
-		st.evaluate(ctx, b.checks, b.observed)
-	}
-	for n, i := range b.indexes {
-		s.observed[i] = b.observed[n]
-	}
-	b.empty()
+// Drain waits until all checks that are queued now have been made.
+func (e *Engine) Drain(ctx context.Context) error {
+	failed := eachAsync(e.Plan.Load().Policies, func(q *asyncQueue) error { return q.drain(ctx) })
+	return errors.Join(append(failed, e.drainSettlements(ctx))...)
 }
 
-// add takes a check of the scratch into the batch.
-func (b *batch) add(s *Scratch, i int) {
-	b.checks = append(b.checks, s.checks[i])
-	b.observed = append(b.observed, Observations{})
-	b.indexes = append(b.indexes, i)
-}
-
-// empty forgets the checks, and keeps no key of a request alive.
-func (b *batch) empty() {
-	clear(b.checks)
-	clear(b.observed)
-	b.checks = b.checks[:0]
-	b.observed = b.observed[:0]
-	b.indexes = b.indexes[:0]
+// Close makes the queued checks, exchanges the synchronized stores a last time, and ends every goroutine of the engine but for
+// custom limiters that do not return.
+func (e *Engine) Close(ctx context.Context) error {
+	failed := CloseAsync(ctx, e.Plan.Load().Policies)
+	return errors.Join(append(failed, e.drainSettlements(ctx), e.closeSynchronized(ctx))...)
 }

@@ -75,7 +75,7 @@ func TestSidesWithOneRuleShareALevel(t *testing.T) {
 		for role := range c.Sides {
 			c.Sides[role].Limit, _ = p.Sides[role].Constant()
 		}
-		m.applyLevels(&c)
+		applyLevels(&m.Sides, &c)
 		if got := c.Sides[1].Limit.Requests == 32; c.Sides[0].Limit.Requests != 32 || got != shared {
 			t.Errorf("candidate%q: the limits are %s and %s", candidate, c.Sides[0].Limit, c.Sides[1].Limit)
 		}

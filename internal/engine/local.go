@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"math/bits"
 	"sync"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
@@ -96,19 +98,165 @@ func (l *local) ask(c *algorithms.Check) Observations {
 	return into[0]
 }
 
-// localCustomIDs name the parts of a key's local record that stand in for custom
-// limiters. They differ, because both sides may be custom.
-var localCustomIDs = [2]string{"custom authoritative", "custom candidate"}
+// askWithDebts asks the sides of a check, of which some may owe or be asked for more than
+// their share. The lock makes looking and charging one step for each key.
+func (l *local) askWithDebts(check algorithms.Check, hash uint64, tooLarge [2]bool) Observations {
+	shard := &l.large.shards[hash%debtShards]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := time.Since(l.large.born)
 
-// localSide returns what stands in for a side: its own algorithm or, for a custom
-// limiter with a limit beside its name, a GCRA.
-func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
-	s, limit := &ev.Sides[role], &ev.limits[role]
-	switch {
-	case s.custom != nil:
-		return algorithms.Side{ID: localCustomIDs[role], Algorithm: algorithms.GCRA{}}, limit.Requests > 0 && limit.Window > 0
-	case !s.Remote():
-		return algorithms.Side{}, false
+	// A side for which a debt decides is not asked.
+	var decided [2]bool
+	var o Observations
+	rest := check
+	for role := range check.Sides {
+		if !check.Sides[role].Present() {
+			continue
+		}
+		who := debtor{check.Policy, check.Key, algorithms.Role(role)}
+		wait := l.large.left(shard, who, now)
+
+		switch {
+		case wait > 0:
+			o[role] = waits(&check, who.role, wait)
+		case tooLarge[role]:
+			o[role] = l.spend(&check, who, shard, now)
+		default:
+			continue
+		}
+		decided[role] = true
+		rest.Sides[role] = algorithms.Side{}
 	}
-	return ev.asked(role), true
+
+	judged := l.ask(&rest)
+	for role := range judged {
+		if !decided[role] {
+			o[role] = judged[role]
+		}
+	}
+	return o
+}
+
+// spend charges a cost above the share to a side that owes nothing. Something else that was
+// spent has to be forgotten first. Requires the shard's lock.
+func (l *local) spend(check *algorithms.Check, who debtor, shard *debtShard, now time.Duration) algorithms.Observation {
+	peek := *check
+	peek.Cost, peek.Sides = 0, [2]algorithms.Side{}
+	peek.Sides[who.role] = check.Sides[who.role]
+	o := l.ask(&peek)[who.role]
+	if o.Status != algorithms.Judged {
+		return o
+	}
+	if o.Decision.ResetAfter > 0 {
+		return waits(check, who.role, o.Decision.ResetAfter)
+	}
+
+	pay := timeToPay(check.Cost, check.Sides[who.role].Limit)
+	l.large.add(shard, who, now, now+pay)
+	o.Decision.Remaining, o.Decision.ResetAfter = 0, pay
+	return o
+}
+
+// askCoarsely asks again for sides that have failed because their algorithm is exact with the
+// whole limit and not with a share of it, as a bucket can be. A step finds that out anyway, so
+// only these limits take the time to look for it.
+func (l *local) askCoarsely(check algorithms.Check, whole [2]algorithms.Limit, o *Observations) {
+	for role := range o {
+		s := &check.Sides[role]
+		if !s.Present() || o[role].Status != algorithms.Failed || s.Limit.Requests <= 0 {
+			continue
+		}
+		if s.Algorithm.Validate(s.Limit) == nil || s.Algorithm.Validate(whole[role]) != nil {
+			continue
+		}
+
+		again := check
+		again.Sides = [2]algorithms.Side{}
+		again.Sides[role] = *s
+		again.Sides[role].Limit = coarse(s.Limit)
+		o[role] = l.ask(&again)[role]
+	}
+}
+
+// feedTogether feeds the local limiter with the checks of each list, as feed does with one. A cost above the share is denied: a debt
+// cannot be undone where another check of the list denies.
+func (l *local) feedTogether(s *Scratch, instances int64) {
+	s.local = append(s.local[:0], make([]localAnswer, len(s.checks))...)
+	var checks []algorithms.Check
+	var indexes []int
+	for i := range s.listed {
+		c, ev := &s.checks[i], &s.evaluations[i]
+		if c.Together == 0 || !ev.fedLocally() {
+			continue
+		}
+		check := algorithms.Check{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced, Together: c.Together}
+		for role := range check.Sides {
+			if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
+				standIn.Limit = partOf(ev.limits[role], instances)
+				if standIn.Algorithm.Validate(standIn.Limit) != nil {
+					standIn.Limit = coarse(standIn.Limit)
+				}
+				check.Sides[role] = standIn
+			}
+		}
+		checks, indexes = append(checks, check), append(indexes, i)
+	}
+	if len(checks) == 0 {
+		return // in memory nothing fails
+	}
+
+	into := make([]Observations, len(checks))
+	_ = l.memory.Evaluate(context.Background(), checks, into) // each observation has its error
+	for n, i := range indexes {
+		s.local[i] = answerOfLocal(s.checks[i].Enforced, &into[n])
+	}
+}
+
+// shareOf is one instance's share of a limit, and whether a check of that cost is too large
+// for the share and not for the limit. It is rounded up: a limit below the number of
+// instances must not become zero, which would deny everything.
+//
+// A cost above the share is allowed where nothing else is spent, and the share then pays for
+// it: otherwise a client whose requests cost more would be locked out of each instance. An
+// algorithm with a burst owes it by itself, if its burst is the cost. A window cannot owe
+// more than it admits: see debts.
+func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int64) (share algorithms.Limit, tooLarge bool) {
+	share = partOf(whole, instances)
+
+	tooLarge = cost > share.Capacity() && cost <= whole.Capacity()
+	if !tooLarge || algorithms.TraitsOf(a).Burst == algorithms.BurstRefused {
+		return share, tooLarge
+	}
+
+	share.Burst = cost
+	return share, false
+}
+
+// partOf is one instance's part of a limit, rounded up.
+func partOf(whole algorithms.Limit, instances int64) algorithms.Limit {
+	part := func(n int64) int64 { return n/instances + (n%instances+instances-1)/instances }
+	whole.Requests, whole.Burst = part(whole.Requests), part(whole.Burst)
+	return whole
+}
+
+// coarse is a limit near one that is too fine for a bucket to be exact, at most a thousandth
+// above it: a bucket needs the ratio of requests and window in lowest terms. The whole limit,
+// which is exact, would be allowed on each instance.
+func coarse(l algorithms.Limit) algorithms.Limit {
+	burst := l.Capacity()
+	if interval := l.Window / time.Duration(l.Requests); interval >= time.Millisecond {
+		return algorithms.Limit{Requests: 1, Window: interval.Truncate(time.Microsecond), Burst: burst}
+	}
+
+	// More than a thousand a second. A rate of more than a number can hold was exact.
+	hi, lo := bits.Mul64(uint64(l.Requests), uint64(time.Second))
+	if hi >= uint64(l.Window) {
+		return l
+	}
+	perSecond, rest := bits.Div64(hi, lo, uint64(l.Window))
+	if rest > 0 {
+		perSecond++
+	}
+	return algorithms.Limit{Requests: int64(perSecond), Window: time.Second, Burst: burst}
 }

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -58,7 +60,7 @@ func NewPolicy(spec stages.Spec, sides [2]Side, o PolicyOptions) *Policy {
 	p.Spec.Apart = p.HasCandidate() && !p.Spec.FirstLimit && !p.judgedTogether() && !p.Spec.Followed // a line of a log reaches both
 	p.Spec.Copied = p.begunAsCopy()
 	p.protect(spec.Config.Protect, o.Secret)
-	p.shareLevel()
+	shareLevel(&p.Sides)
 	for role := range p.Sides {
 		if o.Before != nil {
 			p.Sides[role].adaptation.resume(&o.Before.Sides)
@@ -104,7 +106,7 @@ func (p *Policy) resume(before *Policy) {
 
 // begin gives the policy a progress of its own.
 func (p *Policy) begin(o *PolicyOptions) {
-	p.progress = newProgress(o.Secret, o.Log)
+	p.progress = newProgress(p.Spec.Policy, o.Secret, o.Log)
 	if o.Before != nil {
 		p.progress.Stage = o.Before.progress.Stage.Copy()
 	}
@@ -124,6 +126,17 @@ func (p *Policy) HasCandidate() bool { return p.Sides[algorithms.Candidate].pres
 // judgedTogether reports whether one store judges both sides at one instant.
 func (p *Policy) judgedTogether() bool {
 	return p.Sides[0].store != nil && p.Sides[0].store == p.Sides[1].store
+}
+
+// begunAsCopy reports whether a candidate always begins as a copy of the authoritative: one record,
+// one algorithm, one window. A log is copied only if it is short.
+func (p *Policy) begunAsCopy() bool {
+	a, c := &p.Sides[algorithms.Authoritative], &p.Sides[algorithms.Candidate]
+	return a.shape != algorithms.SlidingLog && p.judgedTogether() && a.algorithm.Algorithm.Name() == c.algorithm.Algorithm.Name() && a.Window == c.Window
+}
+
+func (p *Policy) synchronized() bool {
+	return p.Sides[0].synchronized() || p.Sides[1].synchronized()
 }
 
 // fedLocally reports whether the local limiter may have to answer for a side. Sides in memory do not fail, and other
@@ -152,3 +165,71 @@ func (p *Policy) Enforced(at evidence.Position) algorithms.Role {
 
 	return p.progress.Stage.Enforced(p.Spec.Fingerprint, at)
 }
+
+// Declared is what a policy file says of a check besides its sides. The zero value is that
+// of a file that says nothing.
+type Declared struct {
+	expected algorithms.Expected
+	pinned   bool // the key is in a canary from its first step
+}
+
+// DeclaredOf asks a policy what it declares of a request that it charges.
+func (m *Policy) DeclaredOf(ctx context.Context, p *policies.Policy, r *policies.Request) Declared {
+	d := Declared{expected: p.Expected(ctx, r)}
+
+	// The expression costs as much as a condition.
+	if !p.DeclaresFirst() || !m.firstMatters() {
+		return d
+	}
+
+	pinned, err := p.First(ctx, r)
+	if err != nil {
+		m.progress.counts.errors.Add(1)
+		m.progress.warnLimited(&m.progress.counts.warned.keyFailed, "shadowlimit: first fails; the key is not pinned",
+			"error", err)
+	}
+	d.pinned = pinned
+	return d
+}
+
+// firstMatters reports whether it decides anything in the stage that a key is pinned, or soon: before a canary the
+// expression is evaluated so that one that fails is seen.
+func (p *Policy) firstMatters() bool {
+	switch p.progress.Stage.State().Stage {
+	case stages.Promoted, stages.Completed, stages.RolledBack:
+		return false
+	}
+	return true
+}
+
+// Settles reports whether what is charged may be changed to a final cost.
+func (p *Policy) Settles() bool { return p.settles }
+
+// charges reports whether a receipt can be one of the policy: no other side is believed.
+func (p *Policy) charges(r *algorithms.Receipt) bool {
+	for role := range r.Sides {
+		side, own := &r.Sides[role].Side, &p.Sides[role].algorithm
+		if side.Present() && (!own.Present() || side.Name() != own.Name() || side.Algorithm.Name() != own.Algorithm.Name()) {
+			return false
+		}
+	}
+	return true
+}
+
+// Holdings returns how much of the limits holds, by role; nil where a limit is always the whole.
+func (p *Policy) Holdings() (list [2]*adaptive.Holding) {
+	for role := range p.Sides {
+		if a := p.Sides[role].adaptation; a != nil {
+			list[role] = a.Holding
+		}
+	}
+	return list
+}
+
+// apartIn reports whether a side is in a store that the other side does not share.
+func (p *Policy) apartIn(s *Store) bool {
+	return p.Spec.Apart && (p.Sides[0].store == s || p.Sides[1].store == s)
+}
+
+// Grow makes sides of this process older than a window. Tests call it.
+func (p *Policy) Grow() { p.inProcess.old.Store(true) }

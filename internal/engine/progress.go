@@ -15,6 +15,7 @@ import (
 // progress is the stage and the evidence of a policy. It outlives a new policy file that leaves
 // the fingerprint as it is.
 type progress struct {
+	policy   string
 	Stage    *stages.Current // written by the fleet
 	counts   counters
 	Recorder *evidence.Recorder
@@ -47,21 +48,18 @@ const (
 var SettlementResults = [...]string{settledLate: "late", settledBefore: "repeated", settledLost: "lost"}
 
 // Unsettled returns how often each of SettlementResults has come about.
-func (p *Policy) Unsettled() (list [len(SettlementResults)]int64) {
+func (p *progress) Unsettled() (list [len(SettlementResults)]int64) {
 	for i := range list {
 		list[i] = p.counts.settlements[i].Load()
 	}
 	return list
 }
 
-// Settles reports whether what is charged may be changed to a final cost.
-func (p *Policy) Settles() bool { return p.settles }
-
 // noteUnsettled logs that a final cost is not known, or has not reached a side.
-func (p *Policy) noteUnsettled(err error) {
-	p.progress.warnLimited(&p.progress.counts.warned.unsettled,
+func (p *progress) noteUnsettled(err error) {
+	p.warnLimited(&p.counts.warned.unsettled,
 		"shadowlimit: a request is not settled, and its cost stays as it was charged; see shadowlimit_settlements_total",
-		"policy", p.Spec.Policy, "error", err)
+		"error", err)
 }
 
 // sideFailure is a failure of a side to answer a request. It keeps no error, which may name the key.
@@ -101,7 +99,7 @@ func (c *counters) countFallback(limiter int, allowed bool) {
 }
 
 // FellBack reports whether the enforced side has left any decision to a fallback.
-func (p *Policy) FellBack() bool {
+func (p *progress) FellBack() bool {
 	var sum int64
 	for i := range p.counts.fallbacks {
 		sum += p.counts.fallbacks[i].denied.Load() + p.counts.fallbacks[i].allowed.Load()
@@ -119,8 +117,8 @@ type warnings struct {
 	unsettled        clock.Moment
 }
 
-func newProgress(secret []byte, log *slog.Logger) *progress {
-	return &progress{started: time.Now(), Stage: stages.NewCurrent(), Recorder: evidence.NewRecorder(secret), log: log}
+func newProgress(policy string, secret []byte, log *slog.Logger) *progress {
+	return &progress{policy: policy, started: time.Now(), Stage: stages.NewCurrent(), Recorder: evidence.NewRecorder(secret), log: log}
 }
 
 // warnEvery bounds how often one kind of failure of one policy is logged: every request
@@ -128,46 +126,46 @@ func newProgress(secret []byte, log *slog.Logger) *progress {
 const warnEvery = time.Minute
 
 // warnFailure logs that a side fails, and notes it for the status page.
-func (p *Policy) warnFailure(role algorithms.Role, o *algorithms.Observation) {
+func (p *progress) warnFailure(role algorithms.Role, o *algorithms.Observation) {
 	if o.Status != algorithms.Failed {
 		return
 	}
-	p.progress.counts.noteLapse(role, o.Err)
+	p.counts.noteLapse(role, o.Err)
 
 	// An engineer on call looks at the store first, or at the limiter.
 	failed := "its limiter failed"
 	if failedByStore(o) {
 		failed = "its store failed"
 	}
-	p.progress.warnLimited(&p.progress.counts.warned.sideFailed[role],
+	p.warnLimited(&p.counts.warned.sideFailed[role],
 		"shadowlimit: a side has no answer: "+failed+"; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total",
-		"policy", p.Spec.Policy, "side", role.String(), "error", o.Err)
+		"side", role.String(), "error", o.Err)
 }
 
-// warnLimited logs a warning unless it did so within the last warnEvery.
+// warnLimited logs a warning about the policy unless it did so within the last warnEvery.
 func (p *progress) warnLimited(last *clock.Moment, message string, attrs ...any) {
 	// Of several requests that fail at once, one logs.
 	if last.Renew(warnEvery) {
-		p.log.Warn(message, attrs...)
+		p.log.Warn(message, append([]any{"policy", p.policy}, attrs...)...)
 	}
 }
 
 // Errors returns for how many requests an expression has failed.
-func (p *Policy) Errors() int64 { return p.progress.counts.errors.Load() }
+func (p *progress) Errors() int64 { return p.counts.errors.Load() }
 
 // NoteError counts and logs that an expression has failed for a request, and what the policy does then.
-func (p *Policy) NoteError(err error, onError string) {
-	p.progress.counts.errors.Add(1)
-	p.progress.warnLimited(&p.progress.counts.warned.expressionFailed,
+func (p *progress) NoteError(err error, onError string) {
+	p.counts.errors.Add(1)
+	p.warnLimited(&p.counts.warned.expressionFailed,
 		"shadowlimit: an expression fails; on_error decides, and explain shows why",
-		"policy", p.Spec.Policy, "on_error", onError, "error", err)
+		"on_error", onError, "error", err)
 }
 
 // NoteRefusedLimit logs that a side's own limit of a key is refused.
-func (p *Policy) NoteRefusedLimit(role algorithms.Role, err error) {
-	p.progress.warnLimited(&p.progress.counts.warned.limitRefused,
+func (p *progress) NoteRefusedLimit(role algorithms.Role, err error) {
+	p.warnLimited(&p.counts.warned.limitRefused,
 		"shadowlimit: LimitOf gives no valid limit for a key; Limit holds",
-		"policy", p.Spec.Policy, "side", role.String(), "error", err)
+		"side", role.String(), "error", err)
 }
 
 // fallbackCount is how often one fallback has decided.
@@ -177,20 +175,20 @@ type fallbackCount struct {
 }
 
 // Fallbacks returns how often each fallback has decided in the place of the enforced side.
-func (p *Policy) Fallbacks() (list [len(fallbackLimiters)]fallbackCount) {
+func (p *progress) Fallbacks() (list [len(fallbackLimiters)]fallbackCount) {
 	for n, limiter := range fallbackLimiters {
-		f := &p.progress.counts.fallbacks[n]
+		f := &p.counts.fallbacks[n]
 		list[n] = fallbackCount{limiter, f.denied.Load(), f.allowed.Load()}
 	}
 	return list
 }
 
 // Waiting returns how many checks wait for the side that is asked after the answer.
-func (p *Policy) Waiting() int { return p.progress.async.waiting() }
+func (p *progress) Waiting() int { return p.async.waiting() }
 
 // LastFailure returns when a side last failed a request, and why; the zero time if it never has.
-func (p *Policy) LastFailure(role algorithms.Role) (at time.Time, reason string) {
-	if last := p.progress.counts.lapses[role].Load(); last != nil {
+func (p *progress) LastFailure(role algorithms.Role) (at time.Time, reason string) {
+	if last := p.counts.lapses[role].Load(); last != nil {
 		return last.at, last.reason
 	}
 	return time.Time{}, ""

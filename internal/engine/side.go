@@ -1,14 +1,17 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -72,6 +75,34 @@ func (s *Side) quick() bool {
 	return s.store != nil && !s.store.remote() && s.store.name != candidateStore
 }
 
+// synchronized reports whether the side is decided in the process, and exchanged behind.
+func (s *Side) synchronized() bool { return s.store != nil && s.store.sync != nil }
+
+// outlives reports whether the side's state outlives this process. A custom limiter is taken for one of
+// this process: where it keeps its state is not known.
+func (s *Side) outlives() bool { return s.store != nil && s.store.remote() }
+
+// Clustered reports whether a side is in a Redis whose keys are on several servers.
+func (s *Side) Clustered() bool { return s.store != nil && s.store.clustered }
+
+// Asynchronous reports whether a side can only be asked behind the request, beside an authoritative that is none.
+func (s *Side) Asynchronous() bool { return s.present() && !s.quick() }
+
+// Errors of policies that cannot be charged together with others.
+var (
+	ErrClustered = errors.New("it is in a list of together, and its Redis is a cluster, whose nodes cannot be charged in one step: " +
+		"take it off the list, or name a Redis that is one server")
+	ErrFirstLimit = errors.New("it is in a list of together, and its candidate is a first limit in Redis, which is asked after the answer: " +
+		"take it off the list")
+)
+
+// Adapt has the limit follow the rule of a configured side, if it has one.
+func (s *Side) Adapt(configured *policies.Side) {
+	if rule := configured.Adaptive(); rule != nil {
+		s.adaptation = &adaptation{configured, adaptive.NewHolding(rule)}
+	}
+}
+
 // guardCustom gives a custom side what bounds its calls.
 func (s *Side) guardCustom(policy string, role algorithms.Role, log *slog.Logger) {
 	if s.custom == nil {
@@ -85,6 +116,71 @@ func (s *Side) guardCustom(policy string, role algorithms.Role, log *slog.Logger
 				"less and less often", "policy", policy, "side", role.String())
 		}
 	})
+}
+
+// Bounds of calls of an enforced custom candidate, which must not hold a request up as the
+// authoritative never did.
+const (
+	callTimeout = 250 * time.Millisecond
+	// mostCalls is at a time, per policy, including calls that were left behind: a limiter
+	// that never returns must not use up the memory with goroutines.
+	mostCalls = 1024
+)
+
+var errCalls = errors.New("shadow: too many calls of the limiter have not returned")
+
+// callBounded asks an enforced custom limiter for no longer than callTimeout. A call
+// that does not return by then is left behind.
+func (s *Side) callBounded(ctx context.Context, c *algorithms.Check, limit algorithms.Limit) algorithms.Observation {
+	return s.withBreaker(ctx, func() algorithms.Observation {
+		select {
+		case s.calls <- struct{}{}:
+		default:
+			return algorithms.Failure(errCalls)
+		}
+
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+
+		// The request's buffers may be used again while a call that was left behind
+		// still reads the key.
+		kept := *c
+		kept.Key = strings.Clone(c.Key)
+
+		// The channel has a place, so that a call that returns too late ends. It gives its
+		// value in s.calls back only then.
+		answer := make(chan algorithms.Observation, 1)
+		go func() {
+			defer func() { <-s.calls }()
+			answer <- call(ctx, s.custom, &kept, limit)
+		}()
+
+		select {
+		case o := <-answer:
+			return o
+		case <-ctx.Done():
+			return algorithms.Failure(ctx.Err())
+		}
+	})
+}
+
+// withBreaker asks a custom limiter for a caller with that context, unless the limiter has
+// failed again and again. ask must not panic: its trial of the breaker would be lost.
+func (s *Side) withBreaker(ctx context.Context, ask func() algorithms.Observation) algorithms.Observation {
+	asked, ok := s.breaker.allow()
+	if !ok {
+		return algorithms.Skip(algorithms.BreakerOpen)
+	}
+	o := ask()
+
+	// As with a store: a limiter that a caller gave less time than it has had otherwise has
+	// not failed.
+	err := o.Err
+	if err != nil && asked.hurried(ctx, callTimeout) {
+		err = errNotAsked
+	}
+	s.breaker.finish(asked, err)
+	return o
 }
 
 // SideOf finds the limiter or the store that a side of the file names.
@@ -104,7 +200,7 @@ func SideOf[L caller](e *Engine, configured *policies.Side, limiters map[string]
 	}
 
 	if configured.Sync > 0 {
-		return e.resolveSynchronized(configured)
+		return synchronizedSide(e.Stores, configured)
 	}
 	st := e.store(configured.Store)
 	if st == nil {
@@ -124,10 +220,10 @@ func errNoStore(name string) error {
 	return fmt.Errorf("no store %q: a Go program gives it in Config.Stores; shadowlimit serve and shadowlimit-envoy have --redis alone", name)
 }
 
-// resolveSynchronized finds the store of a side that is decided in the process.
-func (e *Engine) resolveSynchronized(configured *policies.Side) (Side, error) {
-	st := e.synchronizedStore(configured.Store)
-	strict := e.store(configured.Store)
+// synchronizedSide finds the store of a side that is decided in the process.
+func synchronizedSide(stores Stores, configured *policies.Side) (Side, error) {
+	st := stores.synchronizedStore(configured.Store)
+	strict := stores.store(configured.Store)
 	switch {
 	case st != nil:
 	case strict == nil:

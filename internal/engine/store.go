@@ -268,6 +268,76 @@ func (s *Store) askPair(ctx context.Context, q question) (err error) {
 	return s.pair.Evaluate(ctx, q.checks, q.into)
 }
 
+// settle changes what the store has charged. Every failure is in a Settled.
+func (s *Store) settle(ctx context.Context, settlements []algorithms.Settlement, into [][2]algorithms.Settled) {
+	if !s.remote() {
+		s.settlePair(ctx, settlements, into)
+		return
+	}
+	if s.nodes.cluster == nil {
+		s.settleOn(ctx, s.nodes.whole, settlements, into)
+		return
+	}
+
+	// A request has few policies that settle, so nodes are asked one after the other. One that hangs takes no time of another.
+	for i := range settlements {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlementTimeout)
+		defer cancel()
+		r := settlements[i].Receipt
+		_, places := s.nodes.find([]algorithms.Check{{Policy: r.Policy, Key: r.Key}})
+		s.settleOn(ctx, places[0], settlements[i:i+1], into[i:i+1])
+	}
+}
+
+// settleOn settles what one node has.
+func (s *Store) settleOn(ctx context.Context, node *breaker, settlements []algorithms.Settlement, into [][2]algorithms.Settled) {
+	asked, ok := node.allow()
+	if !ok {
+		s.nodes.look()
+		failAll(errAway, settlements, into)
+		return
+	}
+
+	s.settlePair(ctx, settlements, into)
+	var failed *lua.StoreError
+	for i := range into {
+		for role := range into[i] {
+			if failed == nil {
+				errors.As(into[i][role].Err, &failed)
+			}
+		}
+	}
+	switch {
+	case failed == nil:
+		node.finish(asked, nil)
+		return
+	case failed.NodeIsWell():
+		node.finish(asked, nil)
+	case asked.hurried(ctx, s.fullTime):
+		node.finish(asked, errNotAsked)
+	case node.finish(asked, failed):
+		s.nodes.look()
+	}
+	s.errors.Add(1)
+}
+
+// settlePair asks the pair. A panic, as of a hook of the user's client, is the store's failure.
+func (s *Store) settlePair(ctx context.Context, settlements []algorithms.Settlement, into [][2]algorithms.Settled) {
+	defer func() {
+		if p := recover(); p != nil {
+			failAll(&lua.StoreError{Err: fmt.Errorf("panic: %v", p)}, settlements, into)
+		}
+	}()
+	pair, ok := s.pair.(algorithms.Settler)
+	if !ok {
+		failAll(algorithms.ErrSettle, settlements, into)
+		return
+	}
+	if err := pair.Settle(ctx, settlements, into); err != nil {
+		failAll(err, settlements, into)
+	}
+}
+
 // anyAnswer reports whether the store has answered or failed anything; a side that it left
 // Deferred is an answer. Checks that were refused before they were sent say nothing of it.
 func anyAnswer(checks []algorithms.Check, into []Observations) bool {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -12,10 +13,13 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
+// Stores are those of a service, its own first.
+type Stores []*Store
+
 // newStores returns the service's own store and then those of Config.Stores. The first
 // one's clock dates the evidence, so its place matters; the others are in no order.
-func newStores(cfg *Config) ([]*Store, error) {
-	stores := []*Store{NewMemoryStore()}
+func newStores(cfg *Config) (Stores, error) {
+	stores := Stores{NewMemoryStore()}
 	pairConfig := lua.Config{Name: cfg.Name, Secret: cfg.Secret}
 	if cfg.Redis != nil {
 		first, err := newRedisStore("", cfg.Redis, pairConfig, cfg.Log)
@@ -52,9 +56,9 @@ func appendSynchronized(stores []*Store, of *Store, client redis.UniversalClient
 
 // ClientWarnings returns the options of Redis clients that do not suit a limiter, in the
 // order of the stores' names: the fleet sees the same text after each start.
-func (e *Engine) ClientWarnings() (list []string) {
+func (l Stores) ClientWarnings() (list []string) {
 	byName := func(a, b *Store) int { return strings.Compare(a.name, b.name) }
-	for _, s := range slices.SortedFunc(slices.Values(e.Stores), byName) {
+	for _, s := range slices.SortedFunc(slices.Values(l), byName) {
 		for _, w := range s.warnings {
 			if s.name != "" {
 				w = "store " + s.name + ": " + w
@@ -67,8 +71,8 @@ func (e *Engine) ClientWarnings() (list []string) {
 
 // SilentStores returns the names of the stores that answer nothing, as their breakers are open, sorted. The service's own is
 // not among them: see ownStoreIsSilent.
-func (e *Engine) SilentStores() (list []string) {
-	for _, s := range e.Stores {
+func (l Stores) SilentStores() (list []string) {
+	for _, s := range l {
 		if s.name != "" && s.nodes.silent() {
 			list = append(list, s.name)
 		}
@@ -78,7 +82,7 @@ func (e *Engine) SilentStores() (list []string) {
 }
 
 // OwnStoreIsSilent reports whether the service's own store answers nothing.
-func (e *Engine) OwnStoreIsSilent() bool { return e.Stores[0].nodes.silent() }
+func (l Stores) OwnStoreIsSilent() bool { return l[0].nodes.silent() }
 
 // storeHealth is what metrics show of a store.
 type storeHealth struct {
@@ -88,8 +92,8 @@ type storeHealth struct {
 }
 
 // StoreHealth returns the health of each store but for synchronized ones, which do not fail.
-func (e *Engine) StoreHealth() (list []storeHealth) {
-	for _, s := range e.Stores {
+func (l Stores) StoreHealth() (list []storeHealth) {
+	for _, s := range l {
 		if s.sync == nil {
 			list = append(list, storeHealth{s.name, s.nodes.open(), s.errors.Load()})
 		}
@@ -105,8 +109,8 @@ type syncHealth struct {
 }
 
 // SyncHealth returns the health of each synchronized store that is in use.
-func (e *Engine) SyncHealth() (list []syncHealth) {
-	for _, s := range e.Stores {
+func (l Stores) SyncHealth() (list []syncHealth) {
+	for _, s := range l {
 		if s.sync != nil && s.sync.every.Load() > 0 {
 			list = append(list, syncHealth{
 				s.name, s.sync.age(), s.sync.health.failed.Load(), s.sync.health.waiting.Load(), int64(s.sync.memory.Stats().Keys),
@@ -117,8 +121,8 @@ func (e *Engine) SyncHealth() (list []syncHealth) {
 }
 
 // store returns a store by its name in the policy file, nil if there is none.
-func (e *Engine) store(name string) *Store {
-	for _, s := range e.Stores {
+func (l Stores) store(name string) *Store {
+	for _, s := range l {
 		if s.name == name && s.sync == nil {
 			return s
 		}
@@ -127,8 +131,8 @@ func (e *Engine) store(name string) *Store {
 }
 
 // synchronizedStore returns the store in memory that is exchanged with the Redis of that name, nil if there is none.
-func (e *Engine) synchronizedStore(name string) *Store {
-	for _, s := range e.Stores {
+func (l Stores) synchronizedStore(name string) *Store {
+	for _, s := range l {
 		if s.name == name && s.sync != nil {
 			return s
 		}
@@ -143,13 +147,60 @@ const candidateStore = "candidate"
 // an algorithm of the user's gets it, before the first request: a step that is slow would hold up the
 // authoritative, whose keys share its locks. Sides in two stores are judged one behind the
 // other, and at the same instant all the same.
-func (e *Engine) AddStoreFor(role algorithms.Role, a algorithms.Algorithm) *Store {
+func (l *Stores) AddStoreFor(role algorithms.Role, a algorithms.Algorithm) *Store {
 	if role != algorithms.Candidate || lua.HasScript(a) {
-		return e.Stores[0]
+		return (*l)[0]
 	}
 
 	own := NewMemoryStore()
 	own.name = candidateStore
-	e.Stores = append(e.Stores, own)
+	*l = append(*l, own)
 	return own
+}
+
+// Synchronize has each synchronized store exchanged as often as the plan's sides want it: the shortest interval holds.
+func (l Stores) Synchronize(p *Plan) {
+	for _, s := range l {
+		if s.sync == nil {
+			continue
+		}
+
+		every := time.Duration(0)
+		for _, m := range p.Policies {
+			for role := range m.Sides {
+				if side := &m.Sides[role]; side.store == s && (every == 0 || side.every < every) {
+					every = side.every
+				}
+			}
+		}
+		s.sync.use(every)
+	}
+}
+
+// Exchange exchanges all synchronized stores now.
+func (l Stores) Exchange(ctx context.Context) error {
+	return l.eachSynchronized(func(y *synchronizer) error { return y.exchange(ctx) })
+}
+
+// closeSynchronized exchanges them a last time.
+func (l Stores) closeSynchronized(ctx context.Context) error {
+	return l.eachSynchronized(func(y *synchronizer) error { return y.close(ctx) })
+}
+
+func (l Stores) eachSynchronized(do func(*synchronizer) error) error {
+	var failed []error
+	for _, s := range l {
+		if s.sync != nil {
+			failed = append(failed, do(s.sync))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// drainSettlements waits for the settlements that are under way in any store.
+func (l Stores) drainSettlements(ctx context.Context) (failed error) {
+	for _, st := range l {
+		failed = errors.Join(failed, st.settling.drain(ctx))
+	}
+	return failed
 }
