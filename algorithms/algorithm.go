@@ -45,6 +45,91 @@ func (s State) now(at int64) int64 {
 // the window moves nothing, so two clocks in turn mint nothing.
 func (s State) ahead(at int64, l *Limit) bool { return s.Used > 0 && s.Last-at > l.micros() }
 
+// settle changes a state by what a check that was charged is found to cost, and reports whether the charge counts.
+func (s *State) settle(c *Charged, charged, final, at int64) bool {
+	l, d := &c.Side.Limit, final-charged
+	w, now := l.micros(), at
+	if s.Used > 0 {
+		now = max(at, s.Last)
+	}
+
+	shape := TraitsOf(c.Side.Algorithm).Shape
+	if shape == Bucket {
+		b := newBucket(l)
+		b.settle(s, c.At, d, now)
+		return true
+	}
+	if s.Used == 0 {
+		return false
+	}
+
+	// Windows between the last check and another instant.
+	windows := func(t int64) int64 { return floorDiv(t, w) - floorDiv(s.Last, w) }
+	switch shape {
+	case AlignedWindow:
+		if windows(c.At) != 0 || windows(now) != 0 {
+			return false
+		}
+		s.Used = changedCount(s.Used, d)
+
+	case AnchoredWindow:
+		if s.Aux != c.Opened || now-s.Aux >= w {
+			return false
+		}
+		s.Used = changedCount(s.Used, d)
+
+	case SlidingCounter:
+		switch {
+		case windows(c.At) == 0 && windows(now) <= 1:
+			s.Used = changedCount(s.Used, d)
+		case windows(c.At) == -1 && windows(now) == 0:
+			s.Aux = changedCount(s.Aux, d)
+		default:
+			return false
+		}
+
+		// Without a count of its own the window says nothing: the one before is the last one.
+		if s.Used == 0 && s.Aux > 0 {
+			*s = State{Last: s.Last - floorMod(s.Last, w) - 1, Used: s.Aux}
+		}
+
+	case SlidingLog:
+		if c.At <= now-w || s.Log == nil || !s.Log.settle(c.At, charged, min(final, maxExact-1-s.Used+charged)) {
+			return false
+		}
+		s.Used = s.Log.cost()
+		if n := len(s.Log.entries); n > 0 {
+			s.Last = s.Log.entries[n-1].at
+		}
+
+	default:
+		panic(fmt.Sprintf("algorithms: Settleable admits the shape %s, and settle has no case for it", shape))
+	}
+	if s.Used == 0 {
+		*s = State{}
+	}
+	return true
+}
+
+// changedCount returns a count after a difference, from 0 to the largest one that is exact.
+func changedCount(count, d int64) int64 { return max(0, min(count+d, maxExact-1)) }
+
+// movedDebt returns the state with its debt as of an instant, if it lies ahead of that.
+func (s State) movedDebt(at int64, l *Limit) State {
+	if s.ahead(at, l) {
+		s.Last = at
+	}
+	return s
+}
+
+// moveLog returns the state of a log whose cost was all admitted at an instant. The given
+// one stays valid, for the step may still fail.
+func (s State) moveLog(at int64, l *Limit) State {
+	live := s.Log.since(s.Last - l.micros())
+	cost := live.cost()
+	return State{Last: at, Used: cost, Log: &Log{entries: []logEntry{{at, cost}}}}
+}
+
 // Algorithm is a limiter as a pure step. Implementations keep nothing between two calls
 // and are safe for concurrent use on different States.
 //

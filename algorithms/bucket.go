@@ -130,6 +130,61 @@ func (b *bucket) converted(s State) (debt, most int64) {
 	return min(ceilDiv(s.Used, unit), tokens) * b.token, most
 }
 
+// units returns the units spent, in debt units.
+func (b *bucket) units(p *Spending) int64 {
+	hi, units := bits.Mul64(uint64(p.Units), uint64(b.token))
+	if hi != 0 || units > mostSpent {
+		return mostSpent
+	}
+	return int64(units)
+}
+
+// own returns the debt of the checks alone, in this bucket's units.
+func (b *bucket) own(p *Spending) int64 {
+	return b.debt(State{Last: p.Last, Used: p.Debt, Aux: max(1, p.Token)}, p.Last)
+}
+
+// debit adds checks to a debt. The debt at the last of them is
+//
+//	max(D + U - l*(t1 - t0), Q)
+//
+// with D the debt at t0, the later one of the first check and the state's instant, U the units charged, and Q the debt
+// that they leave alone: exact where no other check lies between t0 and t1, and never too little.
+func (b *bucket) debit(s State, window int64, p *Spending) State {
+	spent, debt, at := b.units(p), int64(0), p.First
+	if s.Used > 0 && s.Aux > 0 {
+		at = max(at, s.Last)
+		debt = b.debt(s, at)
+	}
+
+	debt += spent
+	if at < p.Last {
+		debt = max(b.drainedBy(debt, p.Last-at), b.own(p))
+		at = p.Last
+	}
+	return b.overdrawn(debt, at, max(s.Last, p.Last+window))
+}
+
+// drainedBy returns a debt after a time.
+func (b *bucket) drainedBy(debt, elapsed int64) int64 {
+	if elapsed >= ceilDiv(debt, b.drain) {
+		return 0
+	}
+	return debt - elapsed*b.drain
+}
+
+// overdrawn returns the state of a debt that may be above the capacity. Such a state is a full debt at the instant at
+// which so much will be left, up to the latest one: nothing locks a key out for longer than a window. A bucket that drains more
+// in a microsecond than it holds has a debt of 1 left: of 0, the state would be a key never used, and the excess forgiven.
+func (b *bucket) overdrawn(debt, at, latest int64) State {
+	if debt > b.capacity {
+		ahead := ceilDiv(debt-b.capacity, b.drain)
+		debt = min(b.capacity, max(1, debt-ahead*b.drain))
+		at += ahead
+	}
+	return State{Last: min(at, latest), Used: debt, Aux: b.token}
+}
+
 // bucketStep is the whole step of a bucket without a delay, its checks included.
 func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Decision, error) {
 	b, err := validBucket(algorithm, l)
@@ -144,14 +199,6 @@ func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Dec
 	var d Decision
 	b.step(&s, &d, cost, at)
 	return s, d, nil
-}
-
-// movedDebt returns the state with its debt as of an instant, if it lies ahead of that.
-func (s State) movedDebt(at int64, l *Limit) State {
-	if s.ahead(at, l) {
-		s.Last = at
-	}
-	return s
 }
 
 // step judges a check that has been checked, as all buckets do. It writes the decision and the state in place, because both
@@ -184,6 +231,46 @@ func (b *bucket) drained(debt, now, at int64) time.Duration {
 		return 0
 	}
 	return wait(ceilDiv(debt, b.drain) + now - at)
+}
+
+// overdraft is how many times its capacity a bucket may owe after a surcharge.
+const overdraft = 100
+
+// most returns the largest debt: of a surcharge, as far as debts and waits are exact.
+func (b *bucket) most() int64 {
+	most := min(overdraft*b.capacity, maxExact-b.drain)
+	if b.drain < maxExact/maxTicks {
+		most = min(most, maxTicks*b.drain)
+	}
+	return most
+}
+
+// settle changes a debt by d tokens, which were charged at an instant. What has drained of a refund since is not given back again.
+func (b *bucket) settle(s *State, charged, d, now int64) {
+	debt := b.debt(*s, now)
+	if d > 0 {
+		hi, more := bits.Mul64(uint64(d), uint64(b.token))
+		if hi != 0 || more > uint64(b.most()-debt) {
+			more = uint64(b.most() - debt)
+		}
+		debt += int64(more)
+	} else {
+		// A limit that was lowered has forgiven what was above its capacity.
+		refund := b.drainedBy(min(-d, b.burst)*b.token, max(0, now-charged))
+		if refund == 0 {
+			return
+		}
+		debt = max(0, debt-refund)
+	}
+
+	switch {
+	case debt == 0:
+		*s = State{}
+	case debt > b.capacity:
+		*s = State{Last: now, Used: debt, Aux: -b.token}
+	default:
+		*s = State{Last: now, Used: debt, Aux: b.token}
+	}
 }
 
 // LongestDelay returns how long an algorithm that delays holds an admitted check of cost 1 at most under a valid limit,

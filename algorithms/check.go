@@ -72,6 +72,14 @@ func (c *Check) CheckSides() error {
 	return nil
 }
 
+// fail writes an error that both sides of a check have in common.
+func (c *Check) fail(err error, into *[2]Observation) {
+	into[0], into[1] = Failure(err), Failure(err)
+	if c.Receipt != nil {
+		*c.Receipt = Receipt{}
+	}
+}
+
 // Listed returns how many checks, from the first one on, are charged together: 1 for one that is charged by itself.
 func Listed(checks []Check) int {
 	n := 1

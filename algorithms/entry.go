@@ -175,6 +175,17 @@ func (e *entry) settle(old *[2]part, names [2]partName, c *Check, into *[2]Obser
 	}
 }
 
+// fill writes the receipt of a check.
+func (e *entry) fill(r *Receipt, c *Check, names *[2]partName, into *[2]Observation) {
+	*r = Receipt{Policy: c.Policy, Key: c.Key, Cost: c.Cost}
+	for role := range into {
+		if o := &into[role]; o.Status == Judged && o.Counts(c.Cost) {
+			s := e.part(names[role]).state
+			r.Sides[role] = Charged{Side: c.Sides[role], At: s.Last, Opened: s.Aux}
+		}
+	}
+}
+
 // limitRefused reports whether a side has failed because its limit is refused.
 func limitRefused(o *Observation) bool { return o.Status == Failed && errors.Is(o.Err, ErrLimit) }
 
@@ -307,4 +318,96 @@ func (e *entry) lessIndebted(other *entry) bool {
 		return e.enforcedIdleAt < other.enforcedIdleAt
 	}
 	return e.spent < other.spent
+}
+
+// settleSide settles one side on its part of the record, and reports whether that changed and whether the charge counts.
+func (e *entry) settleSide(name partName, c *Charged, charged, final, at int64) (changed, counts bool) {
+	slot := -1
+	for i := range e.parts {
+		if e.parts[i].name == name || slot < 0 && e.parts[i].name == noPart {
+			slot = i
+		}
+	}
+	if slot < 0 {
+		return false, false
+	}
+
+	p := &e.parts[slot]
+	before := p.state
+	if counts = p.state.settle(c, charged, min(final, maxExact-1), at); !counts || p.state == before && before.Log == nil {
+		return false, counts
+	}
+	if p.name == noPart {
+		p.name = name
+	}
+	e.noteJoined(slot, &c.Side, max(at, p.state.Last))
+	return true, true
+}
+
+// collect appends the entry's changes, and begins to count again. Requires the shard's mu.
+func (e *entry) collect(changes []Change) []Change {
+	for i := range e.account.sides {
+		t := &e.account.sides[i]
+		if t.spent.Units == 0 && t.spent.Before == 0 {
+			continue
+		}
+
+		// A side whose part the record has dropped has no state: the zero one would clear the fleet's.
+		p := e.part(t.name)
+		if p.name == noPart {
+			*t = tab{}
+			continue
+		}
+
+		changes = append(changes, Change{
+			Policy: e.key.policy, Key: e.key.key, Side: t.side, State: p.state,
+			Spent: t.spent, Base: t.base, name: t.name,
+		})
+		t.spent, t.away = Spending{}, true
+	}
+	return changes
+}
+
+// join takes over one side. Requires the shard's mu.
+func (e *entry) join(c *Change, joint *Joint, number int64) {
+	for i := range e.account.sides {
+		t := &e.account.sides[i]
+		if t.name != c.name {
+			continue
+		}
+
+		// The key may have been displaced during the flight, and have begun again. What the fleet then holds is not in its state.
+		state, known := joint.State, joint.Ours && t.away
+		if joint.Ours {
+			state = c.State
+		}
+		t.base, t.away = number, false
+		for slot := range e.parts {
+			if p := &e.parts[slot]; p.name == t.name && !known {
+				p.state = debit(t.shape, state, &t.side.Limit, &t.spent)
+				if t.shape == AnchoredWindow && t.spent.Units > 0 {
+					t.spent.First = p.state.Aux
+				}
+				e.noteJoined(slot, &t.side, p.state.Last)
+			}
+		}
+	}
+}
+
+// noteJoined works out again when the record is idle, and when its first side is free, by the instant of its last check.
+func (e *entry) noteJoined(slot int, side *Side, at int64) {
+	_, d, err := side.Algorithm.Step(e.parts[slot].state, &side.Limit, 0, at)
+	if err != nil {
+		return
+	}
+
+	e.idleAt = max(e.idleAt, at+micros(d.ResetAfter))
+	if slot != 0 {
+		return
+	}
+	e.enforcedIdleAt, e.spent = at+micros(d.ResetAfter), d.Capacity-d.Remaining
+	if d.Remaining == 0 {
+		_, one, _ := side.Algorithm.Step(e.parts[slot].state, &side.Limit, 1, at)
+		e.freeAt = max(e.freeAt, at+micros(one.RetryAfter))
+	}
 }

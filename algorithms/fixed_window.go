@@ -28,13 +28,13 @@ func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 	}
 
 	var d Decision
-	l.stepAligned(&s, &d, cost, at)
+	stepAligned(l, &s, &d, cost, at)
 	return s, d, nil
 }
 
 // stepAligned is the step for a limit and a check that have been checked. It writes the decision and the state in place,
 // because both are dear to copy.
-func (l *Limit) stepAligned(s *State, d *Decision, cost, at int64) {
+func stepAligned(l *Limit, s *State, d *Decision, cost, at int64) {
 	if s.ahead(at, l) {
 		s.Last = at
 	}

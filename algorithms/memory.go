@@ -1,9 +1,12 @@
 package algorithms
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -266,4 +269,277 @@ func (m *Memory) instant(at time.Time) int64 {
 		return m.startUS + int64(time.Since(m.start)/time.Microsecond)
 	}
 	return at.UnixMicro()
+}
+
+// evaluateTogether judges a list: it looks at all enforced sides, and then judges each check knowing whether another one denies.
+func (m *Memory) evaluateTogether(checks []Check, into [][2]Observation) {
+	if err := CheckTogether(checks); err != nil {
+		for i := range checks {
+			checks[i].fail(err, &into[i])
+		}
+		return
+	}
+
+	places := make([]place, len(checks))
+	for i := range places {
+		key := recordKey{checks[i].Policy, checks[i].Key}
+		hash := maphash.Comparable(m.seed, key)
+		places[i] = place{key: key, hash: hash, shard: int(hash % uint64(len(m.shards)))}
+	}
+	defer m.lockAll(places)()
+
+	at := m.instant(checks[0].At)
+	m.find(checks, places, at)
+	denying := 0
+	for i := range places {
+		if p := &places[i]; p.denied(&checks[i], at) {
+			p.denies = true
+			denying++
+		}
+	}
+
+	for i := range places {
+		p, sh, c := &places[i], &m.shards[places[i].shard], checks[i]
+		c.blocked = denying > 1 || denying == 1 && !p.denies
+		switch {
+		case p.err != nil:
+			c.fail(p.err, &into[i])
+		case p.known != nil:
+			if p.known.judge(&c, &p.sides, at, &into[i]) && m.synchronized {
+				sh.spend(p.known, &c, &p.sides, &into[i])
+			}
+		case p.shared != nil:
+			m.judgeOverflow(p.shared, &c, &p.sides, at, &into[i])
+		default:
+			m.judgeNew(sh, p.hash, p.key, p.victim, &c, &p.sides, at, &into[i])
+		}
+	}
+}
+
+// lockAll locks the shards of a list, each once and all callers in one order, and returns what unlocks them.
+func (m *Memory) lockAll(places []place) (unlock func()) {
+	var few [8]int
+	order := few[:0]
+	for i := range places {
+		order = append(order, places[i].shard)
+	}
+	slices.Sort(order)
+	order = slices.Compact(order)
+
+	for _, i := range order {
+		m.shards[i].mu.Lock()
+	}
+	return func() {
+		for _, i := range order {
+			m.shards[i].mu.Unlock()
+		}
+	}
+}
+
+// find looks up the records of a list, and makes room for those that are new. To make room for one of them displaces neither the
+// record of another one nor the same victim twice: what stands in the list is held until all have a place.
+func (m *Memory) find(checks []Check, places []place, at int64) {
+	for i := range places {
+		p := &places[i]
+		p.known = m.shards[p.shard].find(p.hash, p.key)
+		p.sides, p.err = m.sidesOf(p.known, &checks[i], at)
+	}
+	if m.maxKeys < 0 {
+		return
+	}
+
+	type holding struct {
+		entry          *entry
+		idleAt, freeAt int64
+	}
+	var held []holding
+	hold := func(e *entry) {
+		if e != nil {
+			held = append(held, holding{e, e.idleAt, e.freeAt})
+			e.idleAt, e.freeAt = math.MaxInt64, math.MaxInt64
+		}
+	}
+	for i := range places {
+		hold(places[i].known)
+	}
+	for i := range places {
+		p := &places[i]
+		if p.known != nil || p.err != nil {
+			continue
+		}
+
+		sh := &m.shards[p.shard]
+		var room bool
+		if p.victim, room = m.makeRoom(sh, at); !room {
+			p.shared = sh.overflowEntry(p.key.policy, m.overflowSlot(p.hash))
+		}
+		hold(p.victim)
+	}
+	for _, h := range held {
+		h.entry.idleAt, h.entry.freeAt = h.idleAt, h.freeAt
+	}
+}
+
+// place is where a check of a list is judged.
+type place struct {
+	shard  int
+	key    recordKey
+	hash   uint64
+	known  *entry // the key's record; nil: it is new, or has no room
+	shared *entry // the overflow bucket of a key that has no room
+	victim *entry // has to go for a new key
+	sides  chargedSides
+	err    error // of the sides: nothing of the check is judged
+	denies bool  // the enforced side does
+}
+
+// denied reports whether the check's enforced side denies its cost. It looks, and changes nothing.
+func (p *place) denied(c *Check, at int64) bool {
+	side := &c.Sides[c.Enforced]
+	if p.err != nil || c.Cost <= 0 || !side.Present() {
+		return false
+	}
+
+	var state State
+	for _, e := range [2]*entry{p.known, p.shared} {
+		if e != nil {
+			state = e.part(p.sides.names[c.Enforced]).state
+		}
+	}
+	_, d, err := side.Algorithm.Step(state, &side.Limit, 0, at)
+	return err == nil && c.Cost > d.Remaining
+}
+
+var errSettled = errors.New("algorithms: settle: into is shorter than settlements")
+
+// Settle implements Settler. A key that shares an overflow bucket is not settled: it is Late.
+func (m *Memory) Settle(ctx context.Context, settlements []Settlement, into [][2]Settled) error {
+	if len(into) < len(settlements) {
+		return errSettled
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i := range settlements {
+		m.settle(&settlements[i], &into[i])
+	}
+	return nil
+}
+
+func (m *Memory) settle(s *Settlement, into *[2]Settled) {
+	r := s.Receipt
+	*into = [2]Settled{}
+	refused := s.Check()
+	if refused == nil && s.Cost == r.Cost {
+		return
+	}
+
+	key := recordKey{r.Policy, r.Key}
+	sh, hash := m.shardOf(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	at := m.instant(s.At)
+	e := sh.find(hash, key)
+	known := e != nil
+	if !known {
+		e = &entry{}
+	}
+
+	changed := false
+	for role := range r.Sides {
+		c, result := &r.Sides[role], &into[role]
+		switch {
+		case !c.Side.Present():
+		case refused != nil:
+			result.Err = refused
+		case m.synchronized || !Settleable(c.Side.Algorithm):
+			result.Err = ErrSettle
+		default:
+			name := m.parts.of(c.Side.ID, c.Side.Algorithm.Name())
+			moved, counts := e.settleSide(name, c, r.Cost, s.Cost, at)
+			result.Late = !counts
+			changed = changed || moved
+		}
+	}
+	if known || !changed {
+		return
+	}
+
+	// A bucket whose debt had drained was forgotten, and is remembered again for what it is still charged.
+	victim, room := m.makeRoom(sh, at)
+	if !room || victim != nil && victim.idleAt > at {
+		for role := range into {
+			into[role].Late = r.Sides[role].Side.Present()
+		}
+		return
+	}
+	m.displace(sh, victim)
+	sh.insert(hash, key, e)
+}
+
+// Changed returns what keys have admitted since they were last returned, most sides at most, and the number of keys that
+// wait for the next call. Of 2*most keys it takes those first that have spent most of their capacity. The caller
+// exchanges it and then calls Join: until then the changes are in its hands.
+func (m *Memory) Changed(most int) (changes []Change, waiting int) {
+	type place struct {
+		shard *shard
+		entry *entry
+		heat  float64
+	}
+	var found []place
+	for i := range m.shards {
+		// Where there is too much, another shard is the first one at each call.
+		s := &m.shards[(i+int(m.turn))%len(m.shards)]
+		s.mu.Lock()
+		waiting += len(s.changed)
+		for _, e := range s.changed[:min(len(s.changed), max(0, 2*most-len(found)))] {
+			found = append(found, place{s, e, e.account.heat()})
+		}
+		s.mu.Unlock()
+	}
+	m.turn++
+
+	slices.SortFunc(found, func(a, b place) int { return cmp.Compare(b.heat, a.heat) })
+	for _, p := range found {
+		if len(changes)+len(p.entry.parts) > most {
+			break
+		}
+		p.shard.mu.Lock()
+		if p.entry.account.unsent() { // it may have been displaced meanwhile
+			changes = p.entry.collect(changes)
+			p.shard.settled(p.entry)
+			waiting--
+		}
+		p.shard.mu.Unlock()
+	}
+	return changes, waiting
+}
+
+// Join takes over what an exchange of that number, above 0, has come to: joint[i] belongs to changes[i]. What was admitted
+// since Changed is charged to the fleet's record once more, here.
+func (m *Memory) Join(changes []Change, joint []Joint, number int64) {
+	for i := 0; i < len(changes); {
+		key := recordKey{changes[i].Policy, changes[i].Key}
+		n := 1 // changes of the key, which lie together
+		for i+n < len(changes) && key == (recordKey{changes[i+n].Policy, changes[i+n].Key}) {
+			n++
+		}
+
+		m.joinKey(key, changes[i:i+n], joint[i:i+n], number)
+		i += n
+	}
+}
+
+// joinKey takes over the sides of one key, in one step: no check sees one side with what others have admitted, and the other
+// one without.
+func (m *Memory) joinKey(key recordKey, changes []Change, joint []Joint, number int64) {
+	s, hash := m.shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if e := s.find(hash, key); e != nil && e.account != nil {
+		for i := range changes {
+			e.join(&changes[i], &joint[i], number)
+		}
+	}
 }

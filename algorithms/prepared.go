@@ -56,10 +56,10 @@ func (p *prepared) is(side *Side) bool {
 func (p *prepared) step(s *State, d *Decision, cost, at int64) {
 	switch p.kind {
 	case preparedWindow:
-		p.limit.stepAligned(s, d, cost, at)
+		stepAligned(&p.limit, s, d, cost, at)
 		return
 	case preparedCounter:
-		p.limit.stepCounter(s, d, cost, at)
+		stepCounter(&p.limit, s, d, cost, at)
 		return
 	}
 

@@ -100,7 +100,7 @@ func (s *shard) sweep(at int64) (dropped int) {
 			return dropped
 		}
 
-		if e := s.next(); e.idleAt <= at && !e.unsent() {
+		if e := s.next(); e.idleAt <= at && !e.account.unsent() {
 			s.remove(e)
 			dropped++
 		}
@@ -138,4 +138,48 @@ func (s *shard) overflowEntry(policy string, slot int) *entry {
 	e := &entry{}
 	s.overflow[key] = e
 	return e
+}
+
+// spend notes what a check has spent, for the next exchange. Requires mu.
+func (s *shard) spend(e *entry, c *Check, sides *chargedSides, into *[2]Observation) {
+	changed := false
+	for r := range into {
+		if into[r].Status != Judged || !into[r].Counts(c.Cost) {
+			continue
+		}
+
+		// What cannot be exchanged stays in this process.
+		if sides.ready[r] == nil && !Synchronizable(c.Sides[r].Algorithm) {
+			continue
+		}
+		for slot := range e.parts {
+			if p := &e.parts[slot]; p.name == sides.names[r] {
+				changed = true
+				if e.account == nil {
+					e.account = &account{index: -1}
+				}
+				e.account.tab(p.name, &e.parts).spend(&c.Sides[r], sides.ready[r], &p.state, c.Cost)
+			}
+		}
+	}
+
+	if changed && e.account.index < 0 {
+		e.account.index = len(s.changed)
+		s.changed = append(s.changed, e)
+	}
+}
+
+// settled takes an entry off the list of changed ones. Requires mu.
+func (s *shard) settled(e *entry) {
+	if !e.account.unsent() {
+		return
+	}
+
+	last := len(s.changed) - 1
+	moved := s.changed[last]
+	s.changed[e.account.index] = moved
+	moved.account.index = e.account.index
+	s.changed[last] = nil
+	s.changed = s.changed[:last]
+	e.account.index = -1
 }

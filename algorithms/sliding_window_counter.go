@@ -76,13 +76,13 @@ func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, De
 	}
 
 	var d Decision
-	l.stepCounter(&s, &d, cost, at)
+	stepCounter(l, &s, &d, cost, at)
 	return s, d, nil
 }
 
 // stepCounter is the step for a limit and a check that have been checked. It writes the decision and the state in place,
 // because both are dear to copy.
-func (l *Limit) stepCounter(s *State, d *Decision, cost, at int64) {
+func stepCounter(l *Limit, s *State, d *Decision, cost, at int64) {
 	// What the window before counts depends on the place in the window. It is added to this
 	// window's count, so that exactly as much is free as before.
 	if s.ahead(at, l) {

@@ -106,14 +106,6 @@ func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decisi
 	return s, d, nil
 }
 
-// moveLog returns the state of a log whose cost was all admitted at an instant. The given
-// one stays valid, for the step may still fail.
-func (s State) moveLog(at int64, l *Limit) State {
-	live := s.Log.since(s.Last - l.micros())
-	cost := live.cost()
-	return State{Last: at, Used: cost, Log: &Log{entries: []logEntry{{at, cost}}}}
-}
-
 // maxEntries returns the bound in force. "No bound" is still a number, which the Lua
 // twin is given as a term.
 func (a SlidingWindowLog) maxEntries() int {
@@ -173,6 +165,33 @@ func (g *Log) add(live Log, at, cost int64) *Log {
 func (g Log) freedAt(need int64) int64 {
 	first := sort.Search(len(g.entries)-1, func(i int) bool { return g.entries[i].total-g.before >= need })
 	return g.entries[first].at
+}
+
+// settle gives an entry its final cost. Those of one instant are known by their cost alone: which of two that are alike is changed
+// makes no difference.
+func (g *Log) settle(at, charged, final int64) bool {
+	i := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].at >= at })
+	before := g.before
+	if i > 0 {
+		before = g.entries[i-1].total
+	}
+	for ; i < len(g.entries) && g.entries[i].at == at; i++ {
+		if g.entries[i].total-before == charged {
+			break
+		}
+		before = g.entries[i].total
+	}
+	if i == len(g.entries) || g.entries[i].at != at {
+		return false
+	}
+
+	for j := i; j < len(g.entries); j++ {
+		g.entries[j].total += final - charged
+	}
+	if final == 0 {
+		g.entries = append(g.entries[:i], g.entries[i+1:]...)
+	}
+	return true
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler, for a program that keeps states over its own end.

@@ -1,14 +1,38 @@
 package algorithms
 
-import (
-	"cmp"
-	"slices"
-)
+import "fmt"
 
 // account is what an entry of a synchronized Memory has to tell the fleet.
 type account struct {
 	index int // in shard.changed, behind its end if it is not there
 	sides [2]tab
+}
+
+// tab returns the tab of one of the parts, which is new at its first check. Requires the shard's mu.
+func (a *account) tab(name partName, parts *[2]part) *tab {
+	free := &a.sides[0]
+	for i := range a.sides {
+		switch t := &a.sides[i]; {
+		case t.name == name:
+			return t
+		case t.name != parts[0].name && t.name != parts[1].name:
+			free = t // of a side that the record has no room for any more
+		}
+	}
+	*free = tab{name: name}
+	return free
+}
+
+// unsent reports whether the entry has something to tell the fleet. A nil account has nothing.
+func (a *account) unsent() bool { return a != nil && a.index >= 0 }
+
+// heat is the greater share of its capacity that a side has spent.
+func (a *account) heat() (heat float64) {
+	for i := range a.sides {
+		t := &a.sides[i]
+		heat = max(heat, float64(t.spent.Units)/float64(max(1, t.side.Limit.Capacity())))
+	}
+	return heat
 }
 
 // tab is one part's share of an account.
@@ -20,6 +44,23 @@ type tab struct {
 	base  int64 // the exchange that this process has last joined the part in; 0: none
 	spent Spending
 	away  bool // collected and not yet joined
+}
+
+// spend counts a check of a side. A side that is prepared is copied only where it is another one than before.
+func (t *tab) spend(side *Side, ready *prepared, after *State, cost int64) {
+	if ready == nil || ready != t.ready {
+		t.ready, t.side, t.shape = ready, *side, TraitsOf(side.Algorithm).Shape
+	}
+
+	if ready != nil {
+		t.spent.add(t.shape, &ready.limit, &ready.bucket, after, cost)
+		return
+	}
+	b := bucket{}
+	if t.shape == Bucket {
+		b = newBucket(&side.Limit)
+	}
+	t.spent.add(t.shape, &side.Limit, &b, after, cost)
 }
 
 // Change is what one side of a key has admitted here since it was last exchanged, and what it has come to.
@@ -42,230 +83,6 @@ type Joint struct {
 	State State
 }
 
-// account returns the part's tab, which is new at its first check. Requires the shard's mu.
-func (e *entry) tab(name partName) *tab {
-	if e.account == nil {
-		e.account = &account{index: -1}
-	}
-
-	free := &e.account.sides[0]
-	for i := range e.account.sides {
-		switch t := &e.account.sides[i]; {
-		case t.name == name:
-			return t
-		case t.name != e.parts[0].name && t.name != e.parts[1].name:
-			free = t // of a side that the record has no room for any more
-		}
-	}
-	*free = tab{name: name}
-	return free
-}
-
-// spend notes what a check has spent, for the next exchange. Requires mu.
-func (s *shard) spend(e *entry, c *Check, sides *chargedSides, into *[2]Observation) {
-	changed := false
-	for r := range into {
-		if into[r].Status != Judged || !into[r].Counts(c.Cost) {
-			continue
-		}
-
-		// What cannot be exchanged stays in this process.
-		if sides.ready[r] == nil && !Synchronizable(c.Sides[r].Algorithm) {
-			continue
-		}
-		for slot := range e.parts {
-			if p := &e.parts[slot]; p.name == sides.names[r] {
-				changed = true
-				e.tab(p.name).spend(&c.Sides[r], sides.ready[r], &p.state, c.Cost)
-			}
-		}
-	}
-
-	if changed && e.account.index < 0 {
-		e.account.index = len(s.changed)
-		s.changed = append(s.changed, e)
-	}
-}
-
-// spend counts a check of a side. A side that is prepared is copied only where it is another one than before.
-func (t *tab) spend(side *Side, ready *prepared, after *State, cost int64) {
-	if ready == nil || ready != t.ready {
-		t.ready, t.side, t.shape = ready, *side, TraitsOf(side.Algorithm).Shape
-	}
-
-	if ready != nil {
-		t.spent.add(t.shape, &ready.limit, &ready.bucket, after, cost)
-		return
-	}
-	b := bucket{}
-	if t.shape == Bucket {
-		b = newBucket(&side.Limit)
-	}
-	t.spent.add(t.shape, &side.Limit, &b, after, cost)
-}
-
-// settled takes an entry off the list of changed ones. Requires mu.
-func (s *shard) settled(e *entry) {
-	if e.account == nil || e.account.index < 0 {
-		return
-	}
-
-	last := len(s.changed) - 1
-	moved := s.changed[last]
-	s.changed[e.account.index] = moved
-	moved.account.index = e.account.index
-	s.changed[last] = nil
-	s.changed = s.changed[:last]
-	e.account.index = -1
-}
-
-// unsent reports whether the entry has something to tell the fleet.
-func (e *entry) unsent() bool { return e.account != nil && e.account.index >= 0 }
-
-// Changed returns what keys have admitted since they were last returned, most sides at most, and the number of keys that
-// wait for the next call. Of 2*most keys it takes those first that have spent most of their capacity. The caller
-// exchanges it and then calls Join: until then the changes are in its hands.
-func (m *Memory) Changed(most int) (changes []Change, waiting int) {
-	type place struct {
-		shard *shard
-		entry *entry
-		heat  float64
-	}
-	var found []place
-	for i := range m.shards {
-		// Where there is too much, another shard is the first one at each call.
-		s := &m.shards[(i+int(m.turn))%len(m.shards)]
-		s.mu.Lock()
-		waiting += len(s.changed)
-		for _, e := range s.changed[:min(len(s.changed), max(0, 2*most-len(found)))] {
-			found = append(found, place{s, e, e.account.heat()})
-		}
-		s.mu.Unlock()
-	}
-	m.turn++
-
-	slices.SortFunc(found, func(a, b place) int { return cmp.Compare(b.heat, a.heat) })
-	for _, p := range found {
-		if len(changes)+len(p.entry.parts) > most {
-			break
-		}
-		p.shard.mu.Lock()
-		if p.entry.unsent() { // it may have been displaced meanwhile
-			changes = p.entry.collect(changes)
-			p.shard.settled(p.entry)
-			waiting--
-		}
-		p.shard.mu.Unlock()
-	}
-	return changes, waiting
-}
-
-// heat is the greater share of its capacity that a side has spent.
-func (a *account) heat() (heat float64) {
-	for i := range a.sides {
-		t := &a.sides[i]
-		heat = max(heat, float64(t.spent.Units)/float64(max(1, t.side.Limit.Capacity())))
-	}
-	return heat
-}
-
-// collect appends the entry's changes, and begins to count again. Requires the shard's mu.
-func (e *entry) collect(changes []Change) []Change {
-	for i := range e.account.sides {
-		t := &e.account.sides[i]
-		if t.spent.Units == 0 && t.spent.Before == 0 {
-			continue
-		}
-
-		// A side whose part the record has dropped has no state: the zero one would clear the fleet's.
-		p := e.part(t.name)
-		if p.name == noPart {
-			*t = tab{}
-			continue
-		}
-
-		changes = append(changes, Change{
-			Policy: e.key.policy, Key: e.key.key, Side: t.side, State: p.state,
-			Spent: t.spent, Base: t.base, name: t.name,
-		})
-		t.spent, t.away = Spending{}, true
-	}
-	return changes
-}
-
-// Join takes over what an exchange of that number, above 0, has come to: joint[i] belongs to changes[i]. What was admitted
-// since Changed is charged to the fleet's record once more, here.
-func (m *Memory) Join(changes []Change, joint []Joint, number int64) {
-	for i := 0; i < len(changes); {
-		key := recordKey{changes[i].Policy, changes[i].Key}
-		n := 1 // changes of the key, which lie together
-		for i+n < len(changes) && key == (recordKey{changes[i+n].Policy, changes[i+n].Key}) {
-			n++
-		}
-
-		m.joinKey(key, changes[i:i+n], joint[i:i+n], number)
-		i += n
-	}
-}
-
-// joinKey takes over the sides of one key, in one step: no check sees one side with what others have admitted, and the other
-// one without.
-func (m *Memory) joinKey(key recordKey, changes []Change, joint []Joint, number int64) {
-	s, hash := m.shardOf(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	if e := s.find(hash, key); e != nil && e.account != nil {
-		for i := range changes {
-			e.join(&changes[i], &joint[i], number)
-		}
-	}
-}
-
-// join takes over one side. Requires the shard's mu.
-func (e *entry) join(c *Change, joint *Joint, number int64) {
-	for i := range e.account.sides {
-		t := &e.account.sides[i]
-		if t.name != c.name {
-			continue
-		}
-
-		// The key may have been displaced during the flight, and have begun again. What the fleet then holds is not in its state.
-		state, known := joint.State, joint.Ours && t.away
-		if joint.Ours {
-			state = c.State
-		}
-		t.base, t.away = number, false
-		for slot := range e.parts {
-			if p := &e.parts[slot]; p.name == t.name && !known {
-				p.state = debit(t.shape, state, &t.side.Limit, &t.spent)
-				if t.shape == AnchoredWindow && t.spent.Units > 0 {
-					t.spent.First = p.state.Aux
-				}
-				e.noteJoined(slot, &t.side, p.state.Last)
-			}
-		}
-	}
-}
-
-// noteJoined works out again when the record is idle, and when its first side is free, by the instant of its last check.
-func (e *entry) noteJoined(slot int, side *Side, at int64) {
-	_, d, err := side.Algorithm.Step(e.parts[slot].state, &side.Limit, 0, at)
-	if err != nil {
-		return
-	}
-
-	e.idleAt = max(e.idleAt, at+micros(d.ResetAfter))
-	if slot != 0 {
-		return
-	}
-	e.enforcedIdleAt, e.spent = at+micros(d.ResetAfter), d.Capacity-d.Remaining
-	if d.Remaining == 0 {
-		_, one, _ := side.Algorithm.Step(e.parts[slot].state, &side.Limit, 1, at)
-		e.freeAt = max(e.freeAt, at+micros(one.RetryAfter))
-	}
-}
-
 // Debit returns the fleet's record of a side after an exchange that finds it in a state that another process has written:
 // what the script of package lua does, for tests and simulations of it.
 func (c *Change) Debit(s State) State {
@@ -277,3 +94,155 @@ func (c *Change) Debit(s State) State {
 func (c *Change) Lifetime() int64 {
 	return Forgotten(TraitsOf(c.Side.Algorithm).Shape, c.Side.Limit, c.Spent.Last) - c.Spent.Last + c.Side.Limit.micros()
 }
+
+// Exchanged is a Spending as the script takes it, with the terms of its limit.
+type Exchanged struct {
+	// Spent is in units, of a bucket in debt units, and so is Own, the debt of the checks alone.
+	Spent, Before, First, Last, Own int64
+	// Window is in microseconds. The others are those of a bucket: the capacity, the debt units to the token, and those
+	// drained per microsecond.
+	Window, Capacity, Token, Drain int64
+}
+
+// Exchanged returns what a script needs to charge the change to a record.
+func (c *Change) Exchanged() Exchanged {
+	p, l := &c.Spent, &c.Side.Limit
+	x := Exchanged{Spent: p.Units, Before: p.Before, First: p.First, Last: p.Last, Window: l.micros()}
+	if TraitsOf(c.Side.Algorithm).Shape == Bucket {
+		b := newBucket(l)
+		x.Spent, x.Own, x.Capacity, x.Token, x.Drain = b.units(p), b.own(p), b.capacity, b.token, b.drain
+	}
+	return x
+}
+
+// Synchronizable reports whether consumption of the algorithm can be exchanged: add and debit know its shape, and its state is three
+// numbers. A log would have to send each of its entries.
+func Synchronizable(a Algorithm) bool {
+	switch TraitsOf(a).Shape {
+	case AlignedWindow, AnchoredWindow, SlidingCounter, Bucket:
+		_, twin := a.(termed)
+		return twin
+	}
+	return false
+}
+
+// Spending is what one side of a key has admitted in one process since the fleet's record was last told. It is enough
+// to charge the same to a record that others have charged meanwhile, whether or not that would have admitted it. The
+// zero Spending is nothing.
+type Spending struct {
+	// Units are the units admitted. Of an aligned window and a counter they are those of the window of Last, and of an
+	// anchored window those of the window that began at First.
+	Units int64
+	// Before are the units admitted in the window before. Only a counter has them.
+	Before int64
+	// First and Last are the instants of the first and of the last check, in microseconds. Of windows First is where the
+	// window of Last begins.
+	First, Last int64
+	// Debt is what a bucket that has had these checks alone owes at Last, in units of which a token is Token.
+	Debt, Token int64
+}
+
+// add counts an admitted check, by the state after it. Only the shape Bucket has a bucket, made of the limit.
+func (p *Spending) add(shape Shape, l *Limit, b *bucket, after *State, cost int64) {
+	at, window := after.Last, l.micros()
+	switch shape {
+	case AlignedWindow, SlidingCounter:
+		p.enter(at, window)
+
+	// What an earlier window of the key has admitted, no open window counts.
+	case AnchoredWindow:
+		if p.First != after.Aux {
+			p.First, p.Units = after.Aux, 0
+		}
+
+	case Bucket:
+		if p.Units == 0 {
+			*p = Spending{First: at, Last: at}
+		}
+		p.Debt = b.debt(State{Last: p.Last, Used: p.Debt, Aux: p.Token}, max(at, p.Last)) + cost*b.token
+		p.Token = b.token
+	}
+	p.Units += cost
+	p.Last = max(at, p.Last)
+}
+
+// enter moves the counts on to the window of an instant. A clock that went back moves nothing.
+func (p *Spending) enter(at, window int64) {
+	fresh := p.Units == 0 && p.Before == 0
+	if !fresh && at-p.First < window {
+		return
+	}
+
+	start := at - floorMod(at, window)
+	p.Before = 0
+	if !fresh && start-p.First == window {
+		p.Before = p.Units
+	}
+	p.Units, p.First = 0, start
+}
+
+// debit returns the state after checks that were admitted elsewhere. It admits whatever they come to: a window then
+// holds more than its limit, and a bucket that owes more than its capacity lies ahead of the instant, so that nothing of
+// the excess is forgiven before it has drained.
+func debit(shape Shape, s State, l *Limit, p *Spending) State {
+	if p.Units == 0 && p.Before == 0 {
+		return s
+	}
+	switch shape {
+	case AlignedWindow, SlidingCounter:
+		return debitCounts(shape, s, l.micros(), p)
+	case AnchoredWindow:
+		return debitAnchored(s, l.micros(), p)
+	case Bucket:
+		b := newBucket(l)
+		return b.debit(s, l.micros(), p)
+	}
+	panic(fmt.Sprintf("algorithms: Synchronizable admits the shape %s, and debit has no case for it", shape))
+}
+
+// debitCounts joins the counts of windows that are aligned to the epoch. A window that is over for the later side is dropped.
+func debitCounts(shape Shape, s State, window int64, p *Spending) State {
+	own, gone := State{Last: p.Last, Used: p.Units}, int64(2)
+	if shape == SlidingCounter {
+		own.Aux = p.Before
+	}
+	if s.Used > 0 {
+		gone = floorDiv(p.Last, window) - floorDiv(s.Last, window)
+	}
+
+	// gone is by how many windows the checks from elsewhere are later than the state. Of the earlier one of the two only the count of the
+	// window before is left, and only a sliding counter asks for that.
+	switch {
+	case gone > 1:
+		return own
+	case gone == 1 && shape == SlidingCounter:
+		own.Aux = sumOfCounts(own.Aux, s.Used)
+		return own
+	case gone == 1:
+		return own
+	case gone == -1 && shape == SlidingCounter:
+		s.Aux = sumOfCounts(s.Aux, own.Used)
+		return s
+	case gone < 0:
+		return s
+	}
+	return State{Last: max(s.Last, own.Last), Used: sumOfCounts(s.Used, own.Used), Aux: sumOfCounts(s.Aux, own.Aux)}
+}
+
+// sumOfCounts returns two counts together, at most 2^53 - 1: Redis takes no larger one.
+func sumOfCounts(a, b int64) int64 { return a + min(b, maxExact-1-a) }
+
+// debitAnchored joins two windows of one key. If both are open, the recorded one stands: the instance that opened the
+// other one did not know it yet.
+func debitAnchored(s State, window int64, p *Spending) State {
+	switch {
+	case s.Used == 0 || p.Last-s.Aux >= window:
+		return State{Last: p.Last, Used: p.Units, Aux: p.First}
+	case s.Aux-p.First >= window:
+		return s
+	}
+	return State{Last: max(s.Last, p.Last), Used: sumOfCounts(s.Used, p.Units), Aux: s.Aux}
+}
+
+// mostSpent bounds the debt that one exchange adds, so that sums stay exact.
+const mostSpent = maxExact / 2
