@@ -3,90 +3,11 @@ package lua
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
-
-// observe turns the reply into observations. A reply that is an error, or not of the
-// script's form, fails every side of the call.
-func (c *call) observe(took time.Duration) {
-	// The slot of the record is migrating, and a log is a second key that may have moved already. The
-	// enforced side was sent alone (submitMigrating), and the other one is skipped.
-	if c.reduced {
-		c.into[c.order()[0].Other()] = algorithms.Observation{Status: algorithms.Deferred}
-	}
-
-	checks, few := c.list, [1]*call{c}
-	if checks == nil {
-		checks = few[:]
-	}
-	text, err := c.cmd.Text()
-	in := reply{text: text}
-	at := in.integer()
-	var some [1][2]answer
-	answers := some[:]
-	if len(checks) > 1 {
-		answers = make([][2]answer, len(checks))
-	}
-	for n, c := range checks {
-		for i := range c.order() {
-			answers[n][i].read(&in, c.check.Receipt != nil)
-		}
-	}
-	for n, c := range checks {
-		for i := range c.order() {
-			answers[n][i].readText(&in)
-		}
-	}
-	if err == nil && (in.bad || in.text != "") {
-		err = fmt.Errorf("%w: a text of %d bytes", errReply, len(text))
-	}
-
-	denying := 0
-	for n, c := range checks {
-		if c.denied(&answers[n]) {
-			denying++
-		}
-	}
-	for n, c := range checks {
-		others := denying
-		if c.denied(&answers[n]) {
-			others--
-		}
-		c.write(&answers[n], at, took, others > 0, err)
-	}
-}
-
-// denied reports whether the answers have the enforced side deny.
-func (c *call) denied(answers *[2]answer) bool {
-	first := &answers[0]
-	return c.binds() && !first.failed && !first.decision.Allowed
-}
-
-// write writes the observations of a check.
-func (c *call) write(answers *[2]answer, at int64, took time.Duration, blocked bool, err error) {
-	// Each side has its own answer, or its own error. An error of the whole reply names the side, for the
-	// breakers count failures by store and the log by side.
-	for i, r := range c.order() {
-		o := &c.into[r]
-		switch a := &answers[i]; {
-		case err != nil:
-			*o = algorithms.Failure(&StoreError{r, err})
-		case a.err != nil:
-			*o = algorithms.Failure(a.err)
-		default:
-			a.decision.Capacity = c.capacities[r]
-			*o = algorithms.Observation{Status: algorithms.Judged, At: time.UnixMicro(at), Decision: a.decision, Lost: a.lost, Blocked: blocked}
-			if c.check.Receipt != nil && o.Counts(c.check.Cost) {
-				c.check.Receipt.Sides[r] = algorithms.Charged{Side: c.check.Sides[r], At: a.last, Opened: a.aux}
-			}
-		}
-		o.Took = took
-	}
-}
 
 // answer is what a reply says of one side: its decision, or its own error.
 type answer struct {

@@ -3,7 +3,6 @@ package lua
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -41,41 +40,8 @@ var (
 	exchangeSHA1   = redis.NewScript(exchangeSource).Hash()
 )
 
-// Exchange charges the changes to the records of the fleet, all in one script, and returns what these have come to.
-// After an error the exchange may have been made or not. The same one may be sent again, until it succeeds: it is charged
-// once.
-func (p *Pair) Exchange(ctx context.Context, x *Exchange) ([]algorithms.Joint, error) {
-	keys := make([]string, 0, 1+len(x.Changes))
-	keys = append(keys, p.NoteKey(x.Process))
-	args := append(make([]any, 0, 3+len(x.Changes)), x.Process, x.Number, noteLives.Milliseconds())
-	for i := range x.Changes {
-		c := &x.Changes[i]
-		keys = append(keys, p.ExchangeKey(c))
-		args = append(args, x.argument(c))
-	}
-
-	// A script that may have run is not sent a second time by the client: the caller decides that.
-	reply, err := p.runExchange(ctx, keys, args)
-	if err != nil {
-		return nil, fmt.Errorf("lua: exchange: %w", err)
-	}
-	if len(reply) != len(x.Changes) {
-		return nil, errExchange
-	}
-
-	// Redis may lie: one value that is none of the script's makes the whole answer none, and the exchange is sent again.
-	joint := make([]algorithms.Joint, len(reply))
-	for i := range reply {
-		text, ok := reply[i].(string)
-		if joint[i], err = parseJoint(text); err != nil || !ok {
-			return nil, errExchange
-		}
-	}
-	return joint, nil
-}
-
 // runExchange sends the script by its hash, and once more with the text to a server that does not know it.
-func (p *Pair) runExchange(ctx context.Context, keys []string, args []any) ([]any, error) {
+func runExchange(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) ([]any, error) {
 	// The first two places are those of the command's name and of its script.
 	all := append(make([]any, 0, 3+len(keys)+len(args)), nil, nil, len(keys))
 	for _, key := range keys {
@@ -84,22 +50,12 @@ func (p *Pair) runExchange(ctx context.Context, keys []string, args []any) ([]an
 
 	c := call{args: append(all, args...)}
 	c.cmd = c.command(ctx, "evalsha", exchangeSHA1)
-	_ = p.rdb.Process(ctx, c.cmd)
+	_ = rdb.Process(ctx, c.cmd)
 	if err := c.cmd.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		c.cmd = c.command(ctx, "eval", exchangeSource)
-		_ = p.rdb.Process(ctx, c.cmd)
+		_ = rdb.Process(ctx, c.cmd)
 	}
 	return c.cmd.Slice()
-}
-
-// ExchangeKey returns the Redis key of the fleet's record of a change's side.
-func (p *Pair) ExchangeKey(c *algorithms.Change) string {
-	return p.RecordKey(c.Policy, c.Key) + ":exchanged:" + p.partName(c.Side.Name(), c.Side.Algorithm.Name())
-}
-
-// NoteKey returns the Redis key that holds the number of a process's last exchange.
-func (p *Pair) NoteKey(process string) string {
-	return algorithms.KeyPrefix + "{" + p.name + "}:exchange:" + process
 }
 
 // argument returns what the script is told of one change.

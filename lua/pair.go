@@ -2,9 +2,11 @@ package lua
 
 import (
 	"context"
+	"encoding/base32"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"regexp"
 	"strings"
@@ -118,26 +120,6 @@ func (p *Pair) EvaluateRecords(
 	return nil
 }
 
-// call is one check on its way: its script, the sides that it judges, in the
-// script's order, and where their answers go.
-type call struct {
-	script     *script
-	args       []any // of the command; the first two are written when it is sent
-	names      sequence
-	roles      [2]algorithms.Role
-	sides      int      // how many of the roles there are
-	capacities [2]int64 // by role; the script does not send them back
-	check      *algorithms.Check
-	into       *[2]algorithms.Observation
-	cmd        onceCmd
-	reduced    bool // to the enforced side; see submitMigrating
-
-	list []*call // instead of the above: the checks that the script judges together, each prepared as a call of its own
-}
-
-// order returns the roles in the script's order.
-func (c *call) order() []algorithms.Role { return c.roles[:c.sides] }
-
 // prepare writes the observations that need no Redis and reports whether a side is left
 // that does. Redis would find the same errors, but a round trip later. An empty record
 // has it make the RecordKey.
@@ -243,9 +225,6 @@ func recordsFrom(records []string, i int) []string {
 	return records[i:]
 }
 
-// binds reports whether the first side of the script is the enforced one. It is not where that one is absent or refused.
-func (c *call) binds() bool { return c.roles[0] == c.check.Enforced }
-
 // header appends what pair.lua is told of a check besides its sides.
 func header(b []byte, c *algorithms.Check) []byte {
 	at, least := int64(serverClock), int64(0)
@@ -337,4 +316,244 @@ func (p *Pair) partName(id, algorithm string) string {
 	name := partName(id, algorithm)
 	p.parts.Store(key, name)
 	return name
+}
+
+// run has Redis judge the calls, each of them once.
+func (p *Pair) run(ctx context.Context, calls []call) {
+	all := make([]*call, len(calls))
+	for i := range calls {
+		all[i] = &calls[i]
+	}
+	submit(ctx, p.rdb, all)
+	p.submitMigrating(ctx, all)
+}
+
+// submitMigrating sends calls again that have certainly not run because their slot migrates.
+// The enforced side goes alone, at once: a log of the other side must not fail it. The other
+// side is Deferred then, and has missed the check.
+func (p *Pair) submitMigrating(ctx context.Context, all []*call) {
+	var reduced []*call
+	for _, c := range all {
+		if tryAgain(c.cmd.Err()) && c.sides > 1 {
+			p.reduce(c)
+			reduced = append(reduced, c)
+		}
+	}
+	submit(ctx, p.rdb, reduced)
+
+	// A call of one side waits until both of its keys have moved, for some 14 ms at most.
+	pause := againAfter
+	for range againTimes {
+		left := migrating(all)
+		if len(left) == 0 || !sleep(ctx, pause) {
+			return
+		}
+		submit(ctx, p.rdb, left)
+		pause *= 2
+	}
+}
+
+// While a slot migrates, Redis answers TRYAGAIN to a command of several keys unless it finds
+// all of them on one node. A sliding window log is a second key.
+const (
+	// The pause before a call is sent again doubles each time: 2, 4 and 8 ms. The keys of a
+	// record migrate within milliseconds of each other, and a request can bear that.
+	againAfter = 2 * time.Millisecond
+	againTimes = 3
+)
+
+// tryAgain reports whether a command has certainly not run, because its slot migrates.
+func tryAgain(err error) bool { return err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") }
+
+// migrating returns the calls that have not run because their slot migrates.
+func migrating(all []*call) (left []*call) {
+	for _, c := range all {
+		if tryAgain(c.cmd.Err()) {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// reduce makes a call one of its enforced side alone.
+func (p *Pair) reduce(c *call) {
+	alone := *c.check
+	alone.Sides[alone.Enforced.Other()] = algorithms.Side{}
+
+	// The call had both sides, so the one alone has no error to be prepared.
+	*c, _ = p.prepare(&alone, "", c.into)
+	c.reduced = true
+}
+
+// sleep waits, and reports false if ctx ends before that.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// RecordKey returns the Redis key of the record of a policy's key. Braces in a key do no
+// harm: Redis takes the text between the first { and the first } after it as the hash
+// tag, and that is the same in all keys of one record.
+func (p *Pair) RecordKey(policy, key string) string {
+	return algorithms.KeyPrefix + "{" + p.name + ":" + policy + ":" + algorithms.StoredKey(key, p.secret) + "}"
+}
+
+// LogKey returns the Redis key of the sorted set that a side of that id, with a sliding
+// window log, keeps beside the record.
+func (p *Pair) LogKey(policy, key, id string) string {
+	return logKey(p.RecordKey(policy, key), partName(id, algorithms.SlidingWindowLog{}.Name()))
+}
+
+// logKey returns the key of a log. It begins with the record's, so that both have one hash tag and one node of a cluster.
+func logKey(record, part string) string { return record + ":log:" + part }
+
+var partEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// partName returns the 8 characters that name a side's part of the record: a hash of its
+// id and its algorithm. Scripts find parts by it, so a state of another algorithm is never
+// taken for one of this.
+func partName(id, algorithm string) string {
+	h := fnv.New64a()
+	h.Write([]byte(id + "\x00" + algorithm))
+	return partEncoding.EncodeToString(h.Sum(nil)[:5])
+}
+
+var (
+	errSettled    = errors.New("lua: settle: into is shorter than settlements")
+	errSettledLog = errors.New("lua: settle: the log of the side cannot be read, and keeps what was charged")
+)
+
+// Settle implements algorithms.Settler. The settlements travel in one pipeline. One without an answer may have been made, and is not
+// sent again: it is a StoreError of both sides.
+//
+// In a log the entries behind the settled one are written again, or those in front, whichever are fewer: some 3 us each, so
+// that of 9,000 entries the one in the midst holds up the server for 15 ms. A policy that settles and has limits of thousands does
+// better with sliding_window_counter.
+func (p *Pair) Settle(ctx context.Context, settlements []algorithms.Settlement, into [][2]algorithms.Settled) error {
+	if len(into) < len(settlements) {
+		return errSettled
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+
+	calls := make([]call, 0, len(settlements))
+	targets := make([]*[2]algorithms.Settled, 0, len(settlements))
+	for i := range settlements {
+		if c, ok := p.prepareSettlement(&settlements[i], &into[i]); ok {
+			calls, targets = append(calls, c), append(targets, &into[i])
+		}
+	}
+	all := make([]*call, len(calls))
+	for i := range calls {
+		all[i] = &calls[i]
+	}
+	submit(ctx, p.rdb, all)
+	for i := range calls {
+		calls[i].settled(targets[i])
+	}
+	return nil
+}
+
+// prepareSettlement writes what needs no Redis and reports whether a side is left that does.
+func (p *Pair) prepareSettlement(s *algorithms.Settlement, into *[2]algorithms.Settled) (call, bool) {
+	r := s.Receipt
+	*into = [2]algorithms.Settled{}
+	refused := s.Check()
+	if refused == nil {
+		refused = validPolicy(r.Policy)
+	}
+	if refused == nil && s.Cost == r.Cost {
+		return call{}, false
+	}
+
+	at, least := int64(serverClock), int64(0)
+	if !s.At.IsZero() {
+		at, least = s.At.UnixMicro(), injectedTTL
+	}
+	record := p.RecordKey(r.Policy, r.Key)
+	out := call{args: append(make([]any, 0, 7), nil, nil, nil, record)}
+	numbers := appendNumbers(make([]byte, 0, 8*(5+2*7)), at, least, unusedTTL.Milliseconds(), r.Cost, min(s.Cost, maxCost-1))
+	for role := range r.Sides {
+		c := &r.Sides[role]
+		if !c.Side.Present() {
+			continue
+		}
+
+		name, step, terms, err := termsOf(&c.Side)
+		if refused != nil {
+			err = refused
+		}
+		if err != nil {
+			into[role].Err = err
+			continue
+		}
+
+		part := p.partName(c.Side.Name(), c.Side.Algorithm.Name())
+		numbers = append(numbers, part...)
+		numbers = appendNumbers(numbers, c.At, c.Opened)
+		numbers = appendNumbers(numbers, terms[:]...)
+		if step.hasLog {
+			out.args = append(out.args, logKey(record, part))
+		}
+		out.names[out.sides], out.roles[out.sides] = name, algorithms.Role(role)
+		out.sides++
+	}
+	if out.sides == 0 {
+		return call{}, false
+	}
+
+	out.args[2] = len(out.args) - 3 // keys
+	out.args = append(out.args, string(numbers))
+	out.script = p.scripts.settle(out.names)
+	return out, true
+}
+
+// Exchange charges the changes to the records of the fleet, all in one script, and returns what these have come to.
+// After an error the exchange may have been made or not. The same one may be sent again, until it succeeds: it is charged
+// once.
+func (p *Pair) Exchange(ctx context.Context, x *Exchange) ([]algorithms.Joint, error) {
+	keys := make([]string, 0, 1+len(x.Changes))
+	keys = append(keys, p.NoteKey(x.Process))
+	args := append(make([]any, 0, 3+len(x.Changes)), x.Process, x.Number, noteLives.Milliseconds())
+	for i := range x.Changes {
+		c := &x.Changes[i]
+		keys = append(keys, p.ExchangeKey(c))
+		args = append(args, x.argument(c))
+	}
+
+	// A script that may have run is not sent a second time by the client: the caller decides that.
+	reply, err := runExchange(ctx, p.rdb, keys, args)
+	if err != nil {
+		return nil, fmt.Errorf("lua: exchange: %w", err)
+	}
+	if len(reply) != len(x.Changes) {
+		return nil, errExchange
+	}
+
+	// Redis may lie: one value that is none of the script's makes the whole answer none, and the exchange is sent again.
+	joint := make([]algorithms.Joint, len(reply))
+	for i := range reply {
+		text, ok := reply[i].(string)
+		if joint[i], err = parseJoint(text); err != nil || !ok {
+			return nil, errExchange
+		}
+	}
+	return joint, nil
+}
+
+// ExchangeKey returns the Redis key of the fleet's record of a change's side.
+func (p *Pair) ExchangeKey(c *algorithms.Change) string {
+	return p.RecordKey(c.Policy, c.Key) + ":exchanged:" + p.partName(c.Side.Name(), c.Side.Algorithm.Name())
+}
+
+// NoteKey returns the Redis key that holds the number of a process's last exchange.
+func (p *Pair) NoteKey(process string) string {
+	return algorithms.KeyPrefix + "{" + p.name + "}:exchange:" + process
 }
