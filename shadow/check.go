@@ -1,7 +1,10 @@
 package shadow
 
 import (
+	"errors"
+
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/engine"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -47,4 +50,24 @@ func ruleKeyOf(s *policies.Side) string {
 		return rule.Key()
 	}
 	return ""
+}
+
+// checkRules refuses a file whose rules would not reach the fleet, or of which one has no signal.
+func checkRules(set *policies.Set, signal func() float64) error {
+	known := map[string]bool{}
+	for _, p := range set.Policies {
+		for _, s := range p.Sides {
+			if s == nil || s.Adaptive() == nil {
+				continue
+			}
+			known[s.Adaptive().Key()] = true
+			if s.Adaptive().Signal == adaptive.Saturation && signal == nil {
+				return errors.New("adaptive by saturation: put the service's signal into Config.Signal")
+			}
+		}
+	}
+	if len(known) > stages.MostRules {
+		return errors.New("more than 8 different adaptive rules: give sides the same one")
+	}
+	return nil
 }

@@ -34,7 +34,7 @@ func newFollower(set *policies.Set, rdb redis.UniversalClient, log *slog.Logger)
 	h := &Harness{cfg: Config{Policies: set}, instance: assemble(cfg, e, in)}
 	plan := &engine.Plan{Set: set}
 	for _, p := range set.Policies {
-		m, err := h.followed(p)
+		m, err := followed(h.instance, p)
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 		}
@@ -48,7 +48,7 @@ func newFollower(set *policies.Set, rdb redis.UniversalClient, log *slog.Logger)
 }
 
 // followed returns a policy whose requests are lines of a log. Its sides are shown, and never asked.
-func (h *Harness) followed(p *policies.Policy) (*engine.Policy, error) {
+func followed(i *instance, p *policies.Policy) (*engine.Policy, error) {
 	spec := specOf(p)
 	spec.Followed, spec.AsksStore = true, [2]bool{}
 	spec.OnStoreFailure, spec.Store, spec.CandidateStore = "", "", ""
@@ -59,14 +59,14 @@ func (h *Harness) followed(p *policies.Policy) (*engine.Policy, error) {
 		return nil, err
 	}
 
-	opts := h.options()
+	opts := i.options()
 	opts.OnFailure = policies.FailAllow
 	sides := [2]engine.Side{engine.CustomSide(logged{}), {}}
 	if spec.FirstLimit {
 		sides[algorithms.Authoritative] = engine.NoSide()
 	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {
-		sides[algorithms.Candidate] = engine.AlgorithmSide(c.Bare(), h.engine.Stores[0])
+		sides[algorithms.Candidate] = engine.AlgorithmSide(c.Bare(), i.engine.Stores[0])
 	}
 	return engine.NewPolicy(spec, sides, opts), nil
 }

@@ -123,7 +123,7 @@ func newHarness(cfg Config) (*Harness, error) {
 		return nil, err
 	}
 
-	h.warn(set)
+	warn(h.fleet.Log, set)
 	h.use(first)
 	h.reloads.last.Store(time.Now().Unix())
 	h.collector = newCollector(h.instance, &h.reloads)
@@ -142,7 +142,7 @@ func (h *Harness) Start(ctx context.Context) error {
 		return err
 	}
 	if h.cfg.File != "" {
-		h.watching.Go(func() { h.watch(h.watched, h.cfg.File, h.text) })
+		h.watching.Go(func() { (&watched{harness: h, file: h.cfg.File, inUse: h.text, seen: h.text}).run(h.watched) })
 	}
 	return nil
 }
@@ -207,6 +207,22 @@ func (h *Harness) Stages() Stages { return h.stages() }
 // rollback; see RedButton.
 func (h *Harness) EnforceAuthoritative(on bool) { h.fleet.Button.Press(on) }
 
+// RedButtonHandler returns the red button as an HTTP handler, for a service that has a place
+// for operators. POST presses it, DELETE releases what POST or the signal has pressed, and
+// GET reports it and changes nothing. All three answer with JSON: pressed, by (file, signal,
+// handler or program), kept, which says that a restart finds the button as it is, and
+// not_stored, the orders to roll back that Redis does not have yet. POST answers as soon as
+// they are stored, or after 2 s.
+//
+// POST is refused with status 409 where it would deny every request of a policy: its
+// candidate is enforced and answers, the store of its authoritative does not, and the policy
+// has on_store_failure: deny. The field would_deny says so, of GET too; POST with the query
+// force=true presses all the same.
+//
+// Mount it behind the authorization of your service: it stops a migration. Requests that a
+// browser sends on behalf of another site are refused with status 403.
+func (h *Harness) RedButtonHandler() http.Handler { return h.buttonHandler() }
+
 // StatusPage returns a page with the state of every policy, to be served beside metrics;
 // see [Pair.StatusPage].
 func (h *Harness) StatusPage() http.Handler { return h.statusPage(h.reloads.trouble) }
@@ -220,10 +236,84 @@ func (h *Harness) Collect(out chan<- prometheus.Metric) { h.collector.collect(ou
 // Policies returns the policies in use.
 func (h *Harness) Policies() *policies.Set { return h.engine.Plan.Load().Set }
 
+// Served tells the harness that a request was served: how long its handler took, and whether it failed. Adaptive limits go by
+// it; without one it has no effect. httplimit calls it by itself. It may be called concurrently, allocates nothing and takes no
+// lock.
+func (h *Harness) Served(d time.Duration, failed bool) { h.fleet.Served(d, failed) }
+
+// SettleToken makes the cost of a request final by the token of its decision, which may come from another instance of the same policies.
+// It returns ErrToken for what is no token, and ErrSettled for a token that this instance remembers; another one does not know of it, so
+// whoever has a token uses it once.
+func (h *Harness) SettleToken(ctx context.Context, token string, cost int64) error {
+	if err := h.engine.SettleToken(ctx, token, cost); err != nil {
+		return fmt.Errorf("shadow: settle: %w", err)
+	}
+	return nil
+}
+
+// Reload replaces the policies in use at once and as a whole: a request is judged by one
+// set or the other. A policy whose sides and key are unchanged keeps its stage and
+// evidence; another one begins in shadow. On an error all stays as it was.
+func (h *Harness) Reload(set *policies.Set) error {
+	err := h.reload(set)
+	h.reloads.note(err)
+	if err != nil {
+		return fmt.Errorf("shadow: reload: %w", err)
+	}
+	h.reloads.last.Store(time.Now().Unix())
+	return nil
+}
+
+func (h *Harness) reload(set *policies.Set) error {
+	if set == nil {
+		return errors.New("policies are required")
+	}
+
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	if h.closed.Load() {
+		return errClosed
+	}
+
+	// The name is part of every key in Redis and of every key's hash. With another one all
+	// limits and the evidence would begin again.
+	before := h.engine.Plan.Load()
+	if set.Name != h.engine.Name {
+		return fmt.Errorf("the name is %q, but this service keeps its state under %q; restart it to change the name",
+			set.Name, h.engine.Name)
+	}
+
+	next, err := h.planOf(set, before)
+	if err != nil {
+		return err
+	}
+
+	warn(h.fleet.Log, set)
+	dropped := droppedFrom(before, next)
+	h.replan(next, dropped)
+	h.engine.Synchronize(next)
+	// The series of what is compared no more would stay at their last value for ever, and be taken for those of what is.
+	for _, p := range dropped {
+		if now := next.Named(p.Spec.Policy); now == nil || now.Spec.Fingerprint != p.Spec.Fingerprint {
+			h.durations.DeletePartialMatch(prometheus.Labels{"policy": p.Spec.Policy, "fingerprint": p.Spec.Fingerprint})
+		}
+	}
+
+	// A Close that did not wait for this reload has closed the queues of the plan
+	// before, not these.
+	if h.closed.Load() {
+		return errors.Join(engine.CloseAsync(context.Background(), next.Policies)...)
+	}
+	for _, c := range changesToLog(policies.Difference(before.Set, set)) {
+		h.fleet.Log.Info("shadowlimit: the policies have changed", "change", c)
+	}
+	return nil
+}
+
 // warn logs the warnings of the policy file, which are those of validate.
-func (h *Harness) warn(set *policies.Set) {
+func warn(log *slog.Logger, set *policies.Set) {
 	for _, w := range append(slices.Clone(set.Warnings), set.Check(stages.Check)...) {
-		h.fleet.Log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
+		log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
 	}
 }
 
@@ -244,7 +334,7 @@ type draft struct {
 func (h *Harness) planOf(set *policies.Set, before *engine.Plan) (*engine.Plan, error) {
 	drafts := make([]draft, len(set.Policies))
 	for i, policy := range set.Policies {
-		d, err := h.draftOf(policy)
+		d, err := draftOf(h.instance, policy, h.cfg.Limiters)
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", policy.Name, err)
 		}
@@ -252,7 +342,7 @@ func (h *Harness) planOf(set *policies.Set, before *engine.Plan) (*engine.Plan, 
 		drafts[i] = d
 	}
 
-	if err := h.checkRules(set); err != nil {
+	if err := checkRules(set, h.cfg.Signal); err != nil {
 		return nil, err
 	}
 
@@ -264,8 +354,8 @@ func (h *Harness) planOf(set *policies.Set, before *engine.Plan) (*engine.Plan, 
 	return p, nil
 }
 
-func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
-	d := draft{spec: specOf(p), opts: h.options()}
+func draftOf(i *instance, p *policies.Policy, limiters map[string]Limiter) (draft, error) {
+	d := draft{spec: specOf(p), opts: i.options()}
 	d.opts.OnFailure, d.opts.Together = p.OnStoreFailure, p.Together()
 	if p.Settles() {
 		d.opts.Settles, d.opts.Final = true, p
@@ -278,7 +368,7 @@ func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 		if configured == nil {
 			continue
 		}
-		s, err := engine.SideOf(h.engine, configured, h.cfg.Limiters)
+		s, err := engine.SideOf(i.engine, configured, limiters)
 		if err != nil {
 			return draft{}, err
 		}
@@ -308,15 +398,43 @@ func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decisi
 	s := h.engine.Take()
 	defer h.engine.Give(s)
 
-	refused := h.check(ctx, s, h.engine.Plan.Load(), r)
+	refused := check(ctx, h.engine, s, h.engine.Plan.Load(), r)
 	h.engine.Judge(ctx, s)
 	d.joinAll(s, 0, s.Len(), &refused)
+}
+
+// DecideEach judges several requests that come together, such as the descriptors of one question of Envoy, each as Decide
+// does and in their order. Each store is asked once for all of them. It writes the decision of each request into the place
+// of the same index, of which there must be as many, and returns all of them joined, as Decide joins those of policies.
+//
+// The memory of a call grows with the requests: bound their number.
+func (h *Harness) DecideEach(ctx context.Context, requests []*policies.Request, into []Decision) Decision {
+	s := h.engine.Take()
+	defer h.engine.Give(s)
+
+	// One plan for all: a reload between two of the requests would judge them by two files.
+	now := h.engine.Plan.Load()
+	ends := make([]int, len(requests))
+	for i, r := range requests {
+		into[i] = check(ctx, h.engine, s, now, r)
+		ends[i] = s.Len()
+	}
+	h.engine.Judge(ctx, s)
+
+	all, from := unlimited(), 0
+	for i, end := range ends {
+		refused := into[i]
+		into[i].joinAll(s, from, end, &refused)
+		all.join(&into[i])
+		from = end
+	}
+	return all
 }
 
 // check adds the checks of a request. All policies are asked before any store: a request goes
 // to each store once. A policy whose expression fails charges nothing, and its denial, which is
 // returned, is joined at the end: the other policies are charged and compared all the same.
-func (h *Harness) check(ctx context.Context, s *engine.Scratch, now *engine.Plan, r *policies.Request) (refused Decision) {
+func check(ctx context.Context, e *engine.Engine, s *engine.Scratch, now *engine.Plan, r *policies.Request) (refused Decision) {
 	refused = unlimited()
 	first := s.Len()
 	var denies []*engine.Policy
@@ -336,7 +454,7 @@ func (h *Harness) check(ctx context.Context, s *engine.Scratch, now *engine.Plan
 			}
 		}
 		if matches {
-			h.engine.Add(s, m, m.DeclaredOf(ctx, p, r))
+			e.Add(s, m, m.DeclaredOf(ctx, p, r))
 		}
 	}
 

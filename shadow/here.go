@@ -13,57 +13,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// here returns what this instance knows without its store: what it enforces, which sides answer it, and the
-// assessments of its last round, which are as old as the oldest of them.
-func (i *instance) here() status.Here {
-	h := i.fleet.Here()
-	now := i.circumstances(h.Heard)
-	h.File, h.Policies = i.cfg.file, []status.Enforcement{}
-	var list []stages.Assessment
-
-	// Plain limiters fall back, too, and no report of the fleet has them.
-	for _, p := range i.engine.Plan.Load().Policies {
-		state := *p.Stage.State()
-		h.Policies = append(h.Policies, enforcement(p, state, now))
-		tracked := i.fleet.Policy(p.Spec.Policy)
-		if tracked == nil || !p.HasCandidate() {
-			continue
-		}
-		if last := tracked.LastJudged(&state); last != nil {
-			list = append(list, last.In(state))
-			if h.At.IsZero() || last.At.Before(h.At) {
-				h.At = last.At
-			}
-		}
-	}
-
-	h.Report = status.WithoutKeys(i.cfg.name, list)
-	return h
-}
-
-// circumstances are what decides on an instance besides the states of its policies.
-type circumstances struct {
-	pressed bool   // the red button
-	trouble error  // of the last poll with the service's own Redis; nil if it was done
-	live    int64  // instances, 0 where this one has not counted them
-	alone   string // why limits are not divided by the number of instances; "" if they are
-}
-
-// circumstances returns what changes the sides that this instance enforces, read once for all policies.
-func (i *instance) circumstances(heard *time.Time) circumstances {
-	c := circumstances{pressed: i.engine.Overruled.Load(), trouble: i.fleet.Trouble()}
-	live, counted := i.fleet.Live()
-	switch {
-	case i.cfg.redis == nil || counted:
-		c.live = live
-	case heard == nil:
-		c.alone = "started without Redis"
-	default:
-		c.alone = "has not yet counted the others"
-	}
-	return c
-}
-
 // enforcement says which side this instance enforces. Its cases are those of
 // engine.Policy.Enforced, and the red button before them.
 func enforcement(p *engine.Policy, s stages.State, now circumstances) status.Enforcement {
@@ -135,22 +84,6 @@ func answering(p *engine.Policy, role algorithms.Role, trouble error) (status.An
 		return status.Lapsing, reason
 	}
 	return status.Answers, ""
-}
-
-// pressDenies says of which policies the red button would deny every request on this instance, and why.
-func (i *instance) pressDenies() (list []string) {
-	now := i.circumstances(i.fleet.Here().Heard)
-	for _, p := range i.engine.Plan.Load().Policies {
-		state := *p.Stage.State()
-		e := enforcement(p, state, now)
-		decides := decides(p, &e, &state)
-		completed := stages.Assessment{Spec: p.Spec, State: stages.State{Stage: stages.Completed}}
-		look := outlook(p, decides, now)
-		if why := look.PressDenies(!decides[algorithms.Authoritative] && completed.Unasked()); why != "" {
-			list = append(list, p.Spec.Policy+": "+why)
-		}
-	}
-	return list
 }
 
 // levelsHere says how much of the adaptive limits of a policy holds in this instance; "" if none is adaptive.

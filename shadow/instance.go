@@ -3,11 +3,13 @@ package shadow
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/fleet"
 	"github.com/shadowlimit/shadowlimit/internal/notify"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -212,4 +215,124 @@ func (i *instance) close(ctx context.Context) error {
 // sync waits for the queues, writes all records, and applies newer states.
 func (i *instance) sync(ctx context.Context) error {
 	return errors.Join(i.engine.Drain(ctx), i.engine.Exchange(ctx), i.fleet.Sync(ctx))
+}
+
+func (i *instance) stages() Stages { return Stages{i.fleet.Store, i.fleet.Controller} }
+
+// statusPage returns the page of a Harness or a Pair; see status.Page. fileTrouble says why the policy file cannot be used.
+func (i *instance) statusPage(fileTrouble func() string) http.Handler {
+	report := func(ctx context.Context) (status.Report, error) {
+		list, err := i.fleet.Judged(ctx)
+		if err != nil {
+			return status.Report{}, err
+		}
+		return status.Of(ctx, i.cfg.name, i.fleet.Ledger, list)
+	}
+	return status.Page(status.Source{Report: report, Here: func() status.Here {
+		h := i.here()
+		h.FileTrouble = fileTrouble()
+		return h
+	}})
+}
+
+func (i *instance) buttonHandler() http.Handler {
+	b, f := i.fleet.Button, i.fleet
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var denies []string
+		if !i.engine.Overruled.Load() {
+			denies = i.pressDenies()
+		}
+		refused := len(denies) > 0 && r.Method == http.MethodPost && r.URL.Query().Get("force") != "true"
+		switch {
+		case refused, r.Method == http.MethodGet, r.Method == http.MethodHead:
+		case r.Method == http.MethodPost:
+			denies = nil
+			b.Set(true, fleet.ByHandler)
+			f.SettlePress(r.Context())
+		case r.Method == http.MethodDelete:
+			b.Set(false, fleet.ByHandler, fleet.BySignal)
+			f.SettlePress(r.Context())
+		default:
+			w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
+			http.Error(w, "POST presses the red button, DELETE releases it, GET reports it", http.StatusMethodNotAllowed)
+			return
+		}
+
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", "application/json")
+		report := f.ReportPress(r.Context())
+		report.Denies = denies
+		if refused {
+			report.Next = "repair that store: shadowlimit doctor; POST with ?force=true presses all the same"
+			w.WriteHeader(http.StatusConflict)
+		}
+		json.NewEncoder(w).Encode(report) // an error means that the client has disconnected
+	}))
+}
+
+// pressDenies says of which policies the red button would deny every request on this instance, and why.
+func (i *instance) pressDenies() (list []string) {
+	now := i.circumstances(i.fleet.Here().Heard)
+	for _, p := range i.engine.Plan.Load().Policies {
+		state := *p.Stage.State()
+		e := enforcement(p, state, now)
+		decides := decides(p, &e, &state)
+		completed := stages.Assessment{Spec: p.Spec, State: stages.State{Stage: stages.Completed}}
+		look := outlook(p, decides, now)
+		if why := look.PressDenies(!decides[algorithms.Authoritative] && completed.Unasked()); why != "" {
+			list = append(list, p.Spec.Policy+": "+why)
+		}
+	}
+	return list
+}
+
+// here returns what this instance knows without its store: what it enforces, which sides answer it, and the
+// assessments of its last round, which are as old as the oldest of them.
+func (i *instance) here() status.Here {
+	h := i.fleet.Here()
+	now := i.circumstances(h.Heard)
+	h.File, h.Policies = i.cfg.file, []status.Enforcement{}
+	var list []stages.Assessment
+
+	// Plain limiters fall back, too, and no report of the fleet has them.
+	for _, p := range i.engine.Plan.Load().Policies {
+		state := *p.Stage.State()
+		h.Policies = append(h.Policies, enforcement(p, state, now))
+		tracked := i.fleet.Policy(p.Spec.Policy)
+		if tracked == nil || !p.HasCandidate() {
+			continue
+		}
+		if last := tracked.LastJudged(&state); last != nil {
+			list = append(list, last.In(state))
+			if h.At.IsZero() || last.At.Before(h.At) {
+				h.At = last.At
+			}
+		}
+	}
+
+	h.Report = status.WithoutKeys(i.cfg.name, list)
+	return h
+}
+
+// circumstances returns what changes the sides that this instance enforces, read once for all policies.
+func (i *instance) circumstances(heard *time.Time) circumstances {
+	c := circumstances{pressed: i.engine.Overruled.Load(), trouble: i.fleet.Trouble()}
+	live, counted := i.fleet.Live()
+	switch {
+	case i.cfg.redis == nil || counted:
+		c.live = live
+	case heard == nil:
+		c.alone = "started without Redis"
+	default:
+		c.alone = "has not yet counted the others"
+	}
+	return c
+}
+
+// circumstances are what decides on an instance besides the states of its policies.
+type circumstances struct {
+	pressed bool   // the red button
+	trouble error  // of the last poll with the service's own Redis; nil if it was done
+	live    int64  // instances, 0 where this one has not counted them
+	alone   string // why limits are not divided by the number of instances; "" if they are
 }

@@ -274,6 +274,52 @@ func (p *Pair) Decide(ctx context.Context, r *policies.Request) Decision {
 	return p.Allow(ctx, key, 1)
 }
 
+// limitByKey sets the limits of a key that has its own.
+func (p *Pair) limitByKey(c *algorithms.Check, key string) {
+	for role, of := range p.limits {
+		if of == nil {
+			continue
+		}
+		own, ok, err := of.ask(key)
+		if !ok && err == nil {
+			continue
+		}
+
+		side := &c.Sides[role]
+		if err == nil && side.Algorithm != nil {
+			err = side.Algorithm.Validate(own)
+		}
+		if err == nil {
+			side.Limit = own
+			continue
+		}
+
+		// The zero limit is the candidate's own failure, as where an expression fails.
+		// An authoritative's failure would be left to the rule for failures, which may allow the
+		// request: it goes on with the limit that was checked at the start.
+		if role == int(algorithms.Candidate) && side.Algorithm != nil {
+			side.Limit = algorithms.Limit{}
+			continue
+		}
+		p.policy.NoteRefusedLimit(algorithms.Role(role), err)
+	}
+}
+
+// limitOf is Side.LimitOf.
+type limitOf func(key string) (algorithms.Limit, bool)
+
+// ask returns the limit of a key. A panic is an error: a candidate's must not end the request that the authoritative
+// allows.
+func (of limitOf) ask(key string) (l algorithms.Limit, ok bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l, err = algorithms.Limit{}, fmt.Errorf("shadow: limit of a key: panic: %v", p)
+		}
+	}()
+	l, ok = of(key)
+	return l, ok, nil
+}
+
 // refuse returns the denial of a check that no wait makes possible.
 func (p *Pair) refuse() Decision {
 	limit := p.check.Sides[algorithms.Authoritative].Limit
@@ -297,6 +343,9 @@ func (p *Pair) Stages() Stages { return p.stages() }
 
 // EnforceAuthoritative is the red button; see [Harness.EnforceAuthoritative].
 func (p *Pair) EnforceAuthoritative(on bool) { p.fleet.Button.Press(on) }
+
+// RedButtonHandler returns the red button as an HTTP handler; see [Harness.RedButtonHandler].
+func (p *Pair) RedButtonHandler() http.Handler { return p.buttonHandler() }
 
 // StatusPage returns a page with the state of the pair, to be served beside metrics. It
 // shows this instance's last verdict, at most some 20 s old, in the stage that it has

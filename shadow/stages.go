@@ -62,8 +62,6 @@ type PolicyStatus struct {
 	Reason  string
 }
 
-func (i *instance) stages() Stages { return Stages{i.fleet.Store, i.fleet.Controller} }
-
 // Status judges all policies of the fleet by the evidence in the ledger.
 func (s Stages) Status(ctx context.Context) ([]PolicyStatus, error) {
 	assessed, err := s.controller.Assess(ctx)

@@ -199,6 +199,17 @@ func (l *Limits) DecideInto(ctx context.Context, p *policies.Request, d *shadow.
 	l.addJitter(d)
 }
 
+// Serving begins to measure. The request's body is replaced by one that remembers what its client has brought about: a limit that
+// adapts lowers the limit of all clients, so that no client may bring about failures or long durations.
+func (l *Limits) Serving(r *http.Request) Serving {
+	s := Serving{limits: l, request: r, began: time.Now()}
+	if r.Body != nil && r.Body != http.NoBody {
+		s.body = &watchedBody{ReadCloser: r.Body}
+		r.Body = s.body
+	}
+	return s
+}
+
 // WithJitter returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter or, without
 // it, by the policy file's retry_jitter, and is never earlier than the decision's. It is for decisions that do not come from
 // Limits.Decide. Take it once for everything that answers the client, so that all parts of one response say the same time.

@@ -16,17 +16,6 @@ type Serving struct {
 	body    *watchedBody // nil without one
 }
 
-// Serving begins to measure. The request's body is replaced by one that remembers what its client has brought about: a limit that
-// adapts lowers the limit of all clients, so that no client may bring about failures or long durations.
-func (l *Limits) Serving(r *http.Request) Serving {
-	s := Serving{limits: l, request: r, began: time.Now()}
-	if r.Body != nil && r.Body != http.NoBody {
-		s.body = &watchedBody{ReadCloser: r.Body}
-		r.Body = s.body
-	}
-	return s
-}
-
 // End tells that the handler has ended, and whether it has failed.
 func (s *Serving) End(failed bool) {
 	began := s.began
