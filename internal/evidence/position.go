@@ -15,19 +15,29 @@ func Hash(name, policy, key string) uint64 {
 	return h.Of(key)
 }
 
-// KeyHash is the Hash of the keys of one policy. It has begun with the name and the policy, so that a request hashes only its key.
-type KeyHash struct{ begun xxhash.Digest }
+// KeyHash is the Hash of the keys of one policy.
+type KeyHash struct{ prefix string }
 
 // NewKeyHash returns the hash of a policy's keys.
-func NewKeyHash(name, policy string) (h KeyHash) {
-	h.begun.Reset()
-	_, _ = h.begun.WriteString(name + "\x00" + policy + "\x00")
-	return h
+func NewKeyHash(name, policy string) KeyHash {
+	return KeyHash{prefix: name + "\x00" + policy + "\x00"}
 }
 
-// Of returns the Hash of a key.
+// Of returns the Hash of a key. A digest costs a request 4 % more than a buffer that is nearly always long enough.
 func (h *KeyHash) Of(key string) uint64 {
-	d := h.begun
+	var buffer [128]byte
+	if len(h.prefix)+len(key) > len(buffer) {
+		return hashAll(h.prefix, key)
+	}
+	n := copy(buffer[:], h.prefix)
+	n += copy(buffer[n:], key)
+	return xxhash.Sum64(buffer[:n])
+}
+
+// hashAll hashes what is longer than the buffer of KeyHash.Of.
+func hashAll(prefix, key string) uint64 {
+	d := xxhash.New()
+	_, _ = d.WriteString(prefix)
 	_, _ = d.WriteString(key)
 	return d.Sum64()
 }
