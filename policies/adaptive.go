@@ -18,31 +18,8 @@ type adaptation struct {
 	limits [adaptive.Full + 1]algorithms.Limit
 }
 
-// Adaptive returns the rule by which the side's limit follows the service, nil if it is always the whole.
-func (s *Side) Adaptive() *adaptive.Rule {
-	if s.adaptive == nil {
-		return nil
-	}
-	return &s.adaptive.rule
-}
-
-// adapts reports whether any side is adaptive by one of these signals.
-func (s *Set) adapts(by ...adaptive.Signal) bool {
-	return slices.ContainsFunc(s.Policies, func(p *Policy) bool {
-		return slices.ContainsFunc(p.Sides[:], func(s *Side) bool {
-			return s != nil && s.adaptive != nil && slices.Contains(by, s.adaptive.rule.Signal)
-		})
-	})
-}
-
-// AtLevel returns the limit of an adaptive side at a level. A level from elsewhere may be out of bounds, for a fleet may lie: it is the
-// nearest one that there is.
-func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
-	return s.adaptive.limits[min(max(level, 1), adaptive.Full)]
-}
-
-// adaptation returns a reader of the field adaptive.
-func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
+// readAdaptive returns a reader of the field adaptive.
+func readAdaptive(c *compiler, into **adaptation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		before := c.errors()
 
@@ -62,7 +39,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		a := &adaptation{rule: adaptive.Usual(adaptive.Signal(slices.Index(adaptive.SignalNames, signal)))}
 		a.rule.Every = every
 		if levels != nil {
-			a.rule.Steps = c.steps(levels, a.rule.Signal)
+			a.rule.Steps = readSteps(c, levels, a.rule.Signal)
 		}
 
 		// A rule that is changed faster than its effect can be seen swings.
@@ -75,8 +52,8 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 	}
 }
 
-// level returns a reader of a part of a limit, in 64ths.
-func (c *compiler) level(into *adaptive.Level) func(*yaml.Node) {
+// readLevel returns a reader of a part of a limit, in 64ths.
+func readLevel(c *compiler, into *adaptive.Level) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// Rounded down: a level never leaves more than the file says.
 		v, ok := percentage(n)
@@ -92,7 +69,7 @@ func (c *compiler) level(into *adaptive.Level) func(*yaml.Node) {
 // usualShare is a value of a signal that is a share: an example for messages, no default.
 var usualShare = map[adaptive.Signal]string{adaptive.ErrorRate: "1%", adaptive.Saturation: "80%"}
 
-func (c *compiler) value(signal adaptive.Signal, into *int64) func(*yaml.Node) {
+func readThreshold(c *compiler, signal adaptive.Signal, into *int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// A share is kept in millionths, a duration as the sketch has it.
 		if signal != adaptive.LatencyP99 {
@@ -117,14 +94,14 @@ func (c *compiler) value(signal adaptive.Signal, into *int64) func(*yaml.Node) {
 // mostSteps bounds the steps of a rule, which travels with every heartbeat.
 const mostSteps = 8
 
-// steps reads the levels of a rule, such as [{ above: 500ms, limit: 50% }, { above: 1s, limit: 25% }].
-func (c *compiler) steps(n *yaml.Node, signal adaptive.Signal) (list []adaptive.Step) {
+// readSteps reads the levels of a rule, such as [{ above: 500ms, limit: 50% }, { above: 1s, limit: 25% }].
+func readSteps(c *compiler, n *yaml.Node, signal adaptive.Signal) (list []adaptive.Step) {
 	for _, item := range c.items(n, "levels") {
 		var step adaptive.Step
 		before := c.errors()
 		c.mapping(item, "a level", map[string]field{
-			"above": {read: c.value(signal, &step.Above), required: true},
-			"limit": {read: c.level(&step.Level), required: true},
+			"above": {read: readThreshold(c, signal, &step.Above), required: true},
+			"limit": {read: readLevel(c, &step.Level), required: true},
 		})
 		if c.errors() > before {
 			return nil
@@ -144,7 +121,7 @@ func (c *compiler) steps(n *yaml.Node, signal adaptive.Signal) (list []adaptive.
 }
 
 // checkAdaptive refuses what cannot be adaptive, and makes the limit of each level.
-func (r *reader) checkAdaptive(n *yaml.Node, role string, s *Side) {
+func checkAdaptive(r *reader, n *yaml.Node, role string, s *Side) {
 	if s.adaptive == nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,7 +113,7 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 		return nil
 	}
 	// YAML takes a ! in front of a text for a tag, and drops it: the expression would hold for the opposite requests, in silence.
-	if c.tagged(n) {
+	if tagged(c.reader, n) {
 		c.fail(n, "%s: YAML drops a ! at the beginning: put the expression in quotes", what)
 		return nil
 	}
@@ -135,8 +136,21 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 	return a
 }
 
+// keyEnv returns the environment of conditions on keys. Most files have none, and
+// pay for none.
+func (c *compiler) keyEnv() (*cel.Env, error) {
+	if c.keysEnv != nil {
+		return c.keysEnv, nil
+	}
+
+	names := append([]cel.EnvOption{cel.Variable(keyName, cel.ListType(cel.StringType))}, c.tables...)
+	env, err := newEnv(names)
+	c.keysEnv = env
+	return env, err
+}
+
 // tagged reports whether a tag stands in front of a scalar in the file. A node tells every tag but "!".
-func (r *reader) tagged(n *yaml.Node) bool {
+func tagged(r *reader, n *yaml.Node) bool {
 	if n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.Tag, "!!") {
 		return true
 	}
@@ -451,6 +465,36 @@ func (c *compiler) refuseZones(n *yaml.Node, what string, a *cel.Ast) (found boo
 	return found
 }
 
+// boundCost estimates the worst cost of an expression, and refuses one that could
+// delay requests. Claims have no size that is known beforehand: an expression that
+// loops over them is bounded at run time, by the returned options. That makes each of
+// its evaluations slower, so only such expressions pay for it.
+func (c *compiler) boundCost(a *cel.Ast) ([]cel.ProgramOption, error) {
+	estimate, err := c.env.EstimateCost(a, sizes{c.elements})
+	if err != nil {
+		return nil, fmt.Errorf("estimate the cost: %w", err)
+	}
+
+	// The estimate of a loop over claims has no bound, so it says nothing about the expression's usual cost.
+	if estimate.Max > endlessCost {
+		return []cel.ProgramOption{cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkEvery)}, nil
+	}
+	if estimate.Max > maxCost {
+		return nil, fmt.Errorf("it may cost %d units a request, at most %d are allowed: compare with startsWith or ==, "+
+			"or match less text, such as the route, without counts such as {1,64}", estimate.Max, maxCost)
+	}
+	return nil, nil
+}
+
+// maxCost is what an expression may cost at worst, in CEL's units: about a
+// millisecond. An attacker chooses the request, so the worst case counts, and not the
+// usual one.
+const maxCost = 10_000
+
+// checkEvery is how many steps a loop over claims takes between looks at the clock. Only
+// these loops look at it: every other expression ends within maxCost.
+const checkEvery = 100
+
 // isZone reports whether CEL will know a zone. Where this machine has no time zones, the file
 // is refused here, and not each request later.
 func isZone(name string) bool {
@@ -494,4 +538,21 @@ func isConstantCall(call ast.CallExpr) bool {
 		return call.IsMemberFunction() && isConstant(call.Target()) && isConstant(args[0])
 	}
 	return false
+}
+
+// number returns a reader of a whole number from least on, or an expression of
+// type int. What an expression yields is checked for each request.
+func (c *compiler) number(what string, into *number, least int64) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) {
+			c.count(what, &into.constant, least)(n)
+			return
+		}
+
+		if _, err := strconv.ParseFloat(n.Value, 64); err == nil || n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
+			c.fail(n, "%s: want a whole number, such as 100, or an expression of type int", what)
+			return
+		}
+		into.expression = c.compile(n, what, cel.IntType)
+	}
 }

@@ -1,28 +1,17 @@
 package policies
 
 import (
-	"fmt"
 	"math"
 	"regexp/syntax"
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 )
-
-// maxCost is what an expression may cost at worst, in CEL's units: about a
-// millisecond. An attacker chooses the request, so the worst case counts, and not the
-// usual one.
-const maxCost = 10_000
-
-// checkEvery is how many steps a loop over claims takes between looks at the clock. Only
-// these loops look at it: every other expression ends within maxCost.
-const checkEvery = 100
 
 // endlessCost is more than any expression costs whose sizes are known. CEL's estimates
 // without a bound end at the largest number, or not far below it after a factor.
@@ -37,27 +26,6 @@ const (
 	shortText = 256     // bytes
 	manyItems = 100
 )
-
-// boundCost estimates the worst cost of an expression, and refuses one that could
-// delay requests. Claims have no size that is known beforehand: an expression that
-// loops over them is bounded at run time, by the returned options. That makes each of
-// its evaluations slower, so only such expressions pay for it.
-func (c *compiler) boundCost(a *cel.Ast) ([]cel.ProgramOption, error) {
-	estimate, err := c.env.EstimateCost(a, sizes{c.elements})
-	if err != nil {
-		return nil, fmt.Errorf("estimate the cost: %w", err)
-	}
-
-	// The estimate of a loop over claims has no bound, so it says nothing about the expression's usual cost.
-	if estimate.Max > endlessCost {
-		return []cel.ProgramOption{cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkEvery)}, nil
-	}
-	if estimate.Max > maxCost {
-		return nil, fmt.Errorf("it may cost %d units a request, at most %d are allowed: compare with startsWith or ==, "+
-			"or match less text, such as the route, without counts such as {1,64}", estimate.Max, maxCost)
-	}
-	return nil, nil
-}
 
 // sizes estimates how large the fields of a request are. elements are how many the file's
 // tables have, by data.NAME.

@@ -54,24 +54,6 @@ type evaluation struct {
 	response *Response // of a settlement; else nil
 }
 
-// evaluation returns the working memory, ready for the expressions of a scope. It
-// allocates nothing for a request that was used before.
-func (r *Request) evaluation(ctx context.Context, s *scope) *evaluation {
-	w := &r.work
-	if w.request != nil && w.request != r {
-		*w = evaluation{} // a copied Request must not write into the memory of the first
-	}
-
-	// Another file's variables have the same indices and other values.
-	if w.scope != s {
-		w.scope = s
-		w.values = append(w.values[:0], make([]any, len(s.variables))...)
-	}
-
-	w.request, w.ctx = r, ctx
-	return w
-}
-
 var _ cel.Activation = (*evaluation)(nil)
 
 // Parent implements cel.Activation.
@@ -170,19 +152,6 @@ func (w *evaluation) parsedQuery() *query {
 	}
 	w.query.strict = w.strict
 	return w.query
-}
-
-// evaluation returns the working memory of a request, ready for the expressions of the policy.
-func (p *Policy) evaluation(ctx context.Context, r *Request) *evaluation {
-	w := r.evaluation(ctx, p.scope)
-
-	// Variables that a policy with another on_error has read may be others here.
-	strict := p.OnError == FailDeny
-	if strict != w.strict && w.query != nil && w.query.unreadable != nil {
-		clear(w.values)
-	}
-	w.strict = strict
-	return w
 }
 
 // headers is an http.Header as a CEL map with lower-case names. Looking one header

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -84,55 +82,24 @@ type Skipped struct {
 	Reason string `json:"reason"`
 }
 
-// Explain says what the set charges a request. No deadline ends it: an expression has a
-// bound of its own, and a person waits for the answer. It asks no limiter and changes no
-// state, so it does not say whether the request would be allowed.
-func (s *Set) Explain(r *Request) Explanation {
-	e := Explanation{Checks: []ExplainedCheck{}, Skipped: []Skipped{}} // no null in JSON
-
-	for _, p := range s.Policies {
-		// A policy that is skipped is listed with its reason: it is mostly what the author is looking for.
-		c, matches, err := p.Check(context.Background(), r)
-		switch {
-		case err != nil:
-			reason := strings.TrimPrefix(err.Error(), "policies: ")
-			if p.OnError == FailDeny {
-				reason += "; on_error: deny denies the request"
-			}
-			e.Skipped = append(e.Skipped, Skipped{p.Name, reason})
-		case !matches:
-			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
-		default:
-			check := p.explain(&c, r)
-			for _, other := range s.Listed(p.together) {
-				if other != p {
-					check.Together = append(check.Together, other.Name)
-				}
-			}
-			e.Checks = append(e.Checks, check)
-		}
-	}
-	return e
-}
-
-func (p *Policy) explain(c *algorithms.Check, r *Request) ExplainedCheck {
+func explainPolicy(p *Policy, c *algorithms.Check, r *Request) ExplainedCheck {
 	w := p.evaluation(context.Background(), r)
 
 	e := ExplainedCheck{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), Labels: p.Labels, OnStoreFailure: p.OnStoreFailure}
 	if p.settle != nil {
 		e.Settle = strings.TrimSpace(p.settle.source)
 	}
-	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
+	e.Authoritative = explainSide(p.Sides[algorithms.Authoritative], c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
-		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)
+		side := explainSide(candidate, c.Sides[algorithms.Candidate].Limit, w)
 		e.Candidate = &side
 	}
 	return e
 }
 
-// explain describes the side with the limit that it was charged with. A check does
+// explainSide describes the side with the limit that it was charged with. A check does
 // not carry the reason of a missing limit, so the limit is computed again.
-func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
+func explainSide(s *Side, charged algorithms.Limit, w *evaluation) ExplainedSide {
 	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst, PerProcess: s.PerProcess}
 
 	// A limiter of the user's own has no window.
@@ -163,67 +130,11 @@ type Part struct {
 	scope   *scope
 }
 
-// Parts takes the policy's condition apart. It has none without a condition. It compiles them, so it is for tools and not for
-// requests.
-func (p *Policy) Parts() []Part {
-	if p.when == nil {
-		return nil
-	}
-
-	// CEL cannot write every expression down again: a macro has become a loop. Then the condition is one part.
-	var list []Part
-	info := p.when.checked.NativeRep().SourceInfo()
-	for _, e := range conjuncts(p.when.checked.NativeRep().Expr()) {
-		text, program, ok := p.when.alone(e, info)
-		if !ok {
-			return []Part{{strings.TrimSpace(p.when.source), p.when.program, p.scope}}
-		}
-		list = append(list, Part{text, program, p.scope})
-	}
-	return list
-}
-
-func (x *expression) alone(e ast.Expr, info *ast.SourceInfo) (text string, program cel.Program, ok bool) {
-	text, err := cel.ExprToString(e, info)
-	if err != nil {
-		return "", nil, false
-	}
-	// The text is compiled again, because a program needs a checked expression of its own.
-	compiled, issues := x.env.Compile(text)
-	if issues.Err() != nil {
-		return "", nil, false
-	}
-	program, err = x.env.Program(compiled)
-	return text, program, err == nil
-}
-
-// conjuncts returns the expressions that && joins.
-func conjuncts(e ast.Expr) []ast.Expr {
-	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.LogicalAnd {
-		return []ast.Expr{e}
-	}
-	var list []ast.Expr
-	for _, arg := range e.AsCall().Args() {
-		list = append(list, conjuncts(arg)...)
-	}
-	return list
-}
-
 // Holds reports whether the part is true for a request. A part that fails does not hold.
 func (p *Part) Holds(ctx context.Context, r *Request) bool {
 	v, _, err := p.program.Eval(r.evaluation(ctx, p.scope))
 	return err == nil && v == types.True
 }
-
-// Inputs returns the fields of a request that a check of the policy reads, such as request.path or
-// request.headers["x-tenant"], in order.
-func (p *Policy) Inputs() []string { return inputsIn(p.expressions()) }
-
-// KeyInputs returns the inputs that the key reads. A key that reads none is the same for every request.
-func (p *Policy) KeyInputs() []string { return inputsIn(p.key) }
-
-// Inputs returns the fields of a request that the key reads.
-func (k *KeyExpression) Inputs() []string { return inputsIn(k.key) }
 
 // inputsIn returns what any of the expressions reads, each once.
 func inputsIn(list []*expression) []string {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
@@ -70,6 +72,88 @@ func (x *expression) evaluate(w *evaluation) (ref.Val, error) {
 	return v, err
 }
 
+func (x *expression) alone(e ast.Expr, info *ast.SourceInfo) (text string, program cel.Program, ok bool) {
+	text, err := cel.ExprToString(e, info)
+	if err != nil {
+		return "", nil, false
+	}
+	// The text is compiled again, because a program needs a checked expression of its own.
+	compiled, issues := x.env.Compile(text)
+	if issues.Err() != nil {
+		return "", nil, false
+	}
+	program, err = x.env.Program(compiled)
+	return text, program, err == nil
+}
+
+// conjuncts returns the expressions that && joins.
+func conjuncts(e ast.Expr) []ast.Expr {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.LogicalAnd {
+		return []ast.Expr{e}
+	}
+	var list []ast.Expr
+	for _, arg := range e.AsCall().Args() {
+		list = append(list, conjuncts(arg)...)
+	}
+	return list
+}
+
+// textsOf returns the texts one of which a field must equal for the condition to be true; nil if there are none.
+func (x *expression) textsOf(field string) (texts []string) {
+	// A prefix stands for texts without an end, which no table can have.
+	for _, f := range x.filters {
+		if f.field != field || slices.ContainsFunc(f.accepts, func(p pattern) bool { return p.prefix }) {
+			continue
+		}
+		for _, p := range f.accepts {
+			texts = append(texts, p.text)
+		}
+		return texts
+	}
+	return nil
+}
+
+func (x *expression) keyElement(w *evaluation) (string, error) {
+	// Most keys are one field or header of the request. Where it is absent, CEL has the error's words.
+	if x.plain != nil {
+		if text, ok := x.plain.value(w.request); ok {
+			return text, nil
+		}
+	}
+
+	v, err := x.eval(w)
+	if err != nil {
+		return "", err
+	}
+
+	text, err := keyText(v)
+	if err != nil {
+		return "", fmt.Errorf("policies: key %s: %w", x.source, err)
+	}
+	return text, nil
+}
+
+// assumed returns an entry that an expression takes to be there, and that neither it nor the policy's condition asks for. The
+// search is in the text: a warning too many is better than a silent one too few.
+func (x *expression) assumed(when *expression) string {
+	source := strings.ReplaceAll(x.source, "'", `"`)
+	for _, name := range x.inputs.sorted() {
+		if !x.inputs[required+name] {
+			continue
+		}
+
+		_, key, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+		asked := strings.Contains(source, "[?"+key) || strings.Contains(source, key+" in ") || strings.Contains(source, "has(")
+		if when != nil && when != x {
+			asked = asked || when.inputs[name] || strings.Contains(strings.ReplaceAll(when.source, "'", `"`), key)
+		}
+		if !asked {
+			return name
+		}
+	}
+	return ""
+}
+
 // visit calls f for each part of an expression, the innermost first.
 func visit(a *cel.Ast, f func(ast.Expr)) { visitFrom(a.NativeRep().Expr(), f) }
 
@@ -105,25 +189,8 @@ type number struct {
 // wholeNumber is how a file writes one, also one that is too large for YAML's own.
 var wholeNumber = regexp.MustCompile(`^[-+]?[0-9]+$`)
 
-// number returns a reader of a whole number from least on, or an expression of
-// type int. What an expression yields is checked for each request.
-func (c *compiler) number(what string, into *number, least int64) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) {
-			c.count(what, &into.constant, least)(n)
-			return
-		}
-
-		if _, err := strconv.ParseFloat(n.Value, 64); err == nil || n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
-			c.fail(n, "%s: want a whole number, such as 100, or an expression of type int", what)
-			return
-		}
-		into.expression = c.compile(n, what, cel.IntType)
-	}
-}
-
-// cost returns a reader of a policy's cost. A cost of 0 is a peek, and a policy without one leaves it to the caller.
-func (c *compiler) cost(into *number) func(*yaml.Node) {
+// readCost returns a reader of a policy's cost. A cost of 0 is a peek, and a policy without one leaves it to the caller.
+func readCost(c *compiler, into *number) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		into.unsaid = false
 		c.number("cost", into, 0)(n)

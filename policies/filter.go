@@ -156,19 +156,6 @@ type selections struct {
 	routes, paths map[string][]int32
 }
 
-// Selection returns the policies that may match a request. Policy.Check says which of them do.
-func (s *Set) Selection(r *Request) (list Selection) {
-	// A file without a condition on routes pays no look-up for them.
-	list.lists[0] = s.selections.always
-	if len(s.selections.routes) > 0 {
-		list.lists[1] = s.selections.routes[r.Route]
-	}
-	if len(s.selections.paths) > 0 {
-		list.lists[2] = s.selections.paths[r.Path]
-	}
-	return list
-}
-
 // Next returns the index of the next policy, false behind the last one.
 func (s *Selection) Next() (index int, more bool) {
 	// Each list is in the file's order, so the policies of all of them come in that order, too: decisions are joined by it.
@@ -209,19 +196,4 @@ func (s *selections) add(index int32, table map[string][]int32, texts []string) 
 		}
 	}
 	return len(texts) > 0
-}
-
-// textsOf returns the texts one of which a field must equal for the condition to be true; nil if there are none.
-func (x *expression) textsOf(field string) (texts []string) {
-	// A prefix stands for texts without an end, which no table can have.
-	for _, f := range x.filters {
-		if f.field != field || slices.ContainsFunc(f.accepts, func(p pattern) bool { return p.prefix }) {
-			continue
-		}
-		for _, p := range f.accepts {
-			texts = append(texts, p.text)
-		}
-		return texts
-	}
-	return nil
 }

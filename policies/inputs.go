@@ -123,19 +123,6 @@ func (in inputs) sorted() []string {
 	})
 }
 
-// reads reports whether any expression that checks evaluate reads an input. Those of
-// expected differences decide no check.
-func (s *Set) reads(input string) bool {
-	for _, p := range s.Policies {
-		for _, x := range p.expressions() {
-			if x.inputs[input] {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Reading is what the expressions of a set read of a request, worked out once. A middleware that would have to copy a field
 // that no expression reads may leave it empty.
 type Reading struct {
@@ -155,9 +142,6 @@ func ReadingAll() *Reading {
 
 // HeaderName is the name of a header in both forms in which frameworks ask for it.
 type HeaderName struct{ Lower, Canonical string }
-
-// Reading returns what the set reads, which is shared and must not be changed.
-func (s *Set) Reading() *Reading { return s.reading }
 
 // readingOf works out what a set reads. Expected differences count, too: they are evaluated with each check.
 func readingOf(s *Set) *Reading {

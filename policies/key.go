@@ -28,9 +28,9 @@ type key []*expression
 // map has no order.
 var keyTypes = []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.BoolType, cel.DynType}
 
-// key returns a reader of an expression or a list of them. An element with a problem is
+// readKey returns a reader of an expression or a list of them. An element with a problem is
 // left out, so that the others are checked, too.
-func (c *compiler) key(into *key) func(*yaml.Node) {
+func readKey(c *compiler, into *key) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		elements := []*yaml.Node{n}
 		if n.Kind == yaml.SequenceNode {
@@ -126,26 +126,6 @@ func (k key) partsOf(text string) ([]string, error) {
 	return list, nil
 }
 
-func (x *expression) keyElement(w *evaluation) (string, error) {
-	// Most keys are one field or header of the request. Where it is absent, CEL has the error's words.
-	if x.plain != nil {
-		if text, ok := x.plain.value(w.request); ok {
-			return text, nil
-		}
-	}
-
-	v, err := x.eval(w)
-	if err != nil {
-		return "", err
-	}
-
-	text, err := keyText(v)
-	if err != nil {
-		return "", fmt.Errorf("policies: key %s: %w", x.source, err)
-	}
-	return text, nil
-}
-
 // keyText writes a value of one of the keyTypes. A dynamic expression may yield any
 // other when it is evaluated: a claim has the type that the client's token gives it.
 func keyText(v ref.Val) (string, error) {
@@ -202,7 +182,7 @@ func ParseKey(file, expression string) (*KeyExpression, error) {
 	}
 
 	k := &KeyExpression{scope: c.scope}
-	c.key(&k.key)(&yaml.Node{Kind: yaml.ScalarNode, Value: expression, Line: 1, Column: 1})
+	readKey(c, &k.key)(&yaml.Node{Kind: yaml.ScalarNode, Value: expression, Line: 1, Column: 1})
 	if r.Failed() {
 		return nil, &r.Problems
 	}
@@ -215,6 +195,9 @@ func ParseKey(file, expression string) (*KeyExpression, error) {
 func (k *KeyExpression) Of(r *Request) (string, error) {
 	return k.key.value(r.evaluation(context.Background(), k.scope))
 }
+
+// Inputs returns the fields of a request that the key reads.
+func (k *KeyExpression) Inputs() []string { return inputsIn(k.key) }
 
 // plain is an expression that needs no CEL: a text of the request, or one of its headers, with or without a text that takes
 // its place. Most keys are such expressions. They thereby have two implementations, which must agree for every request.
@@ -306,4 +289,24 @@ func (p *plain) textOf(r *Request) (string, bool) {
 	}
 
 	return "", false
+}
+
+// set gives a request the value.
+func (p *plain) set(r *Request, text string) {
+	switch p.field {
+	case "request.headers":
+		r.Headers[p.header] = []string{text}
+	case "request.ip":
+		r.IP = text
+	case "request.user":
+		r.User = text
+	case "request.method":
+		r.Method = text
+	case "request.path":
+		r.Path = text
+	case "request.route":
+		r.Route = text
+	case "request.host":
+		r.Host = text
+	}
 }

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -79,7 +78,7 @@ func (l *linter) escapes(p *Policy, at places) {
 
 	// One warning a policy is enough, for one on_error answers them all.
 	for _, a := range list {
-		if cause := p.escape(a.x); cause != "" {
+		if cause := escapeOf(p, a.x); cause != "" {
 			l.warn(at[a.field], "%s: it fails for a request with %s, and that request is not limited at all: "+
 				"give it a default, or say what happens then, on_error: deny or on_error: allow", a.field, cause)
 			return
@@ -87,8 +86,8 @@ func (l *linter) escapes(p *Policy, at places) {
 	}
 }
 
-// escape says with what a request makes an expression of the policy fail, "" if a client has no way.
-func (p *Policy) escape(x *expression) string {
+// escapeOf says with what a request makes an expression of the policy fail, "" if a client has no way.
+func escapeOf(p *Policy, x *expression) string {
 	if x == nil {
 		return ""
 	}
@@ -100,27 +99,6 @@ func (p *Policy) escape(x *expression) string {
 	}
 	if x == p.cost.expression && x.inputs["request.size"] && !strings.ContainsAny(x.source, "?>") && !strings.Contains(x.source, "math.") {
 		return "a body of unknown size, which is request.size -1"
-	}
-	return ""
-}
-
-// assumed returns an entry that an expression takes to be there, and that neither it nor the policy's condition asks for. The
-// search is in the text: a warning too many is better than a silent one too few.
-func (x *expression) assumed(when *expression) string {
-	source := strings.ReplaceAll(x.source, "'", `"`)
-	for _, name := range x.inputs.sorted() {
-		if !x.inputs[required+name] {
-			continue
-		}
-
-		_, key, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
-		asked := strings.Contains(source, "[?"+key) || strings.Contains(source, key+" in ") || strings.Contains(source, "has(")
-		if when != nil && when != x {
-			asked = asked || when.inputs[name] || strings.Contains(strings.ReplaceAll(when.source, "'", `"`), key)
-		}
-		if !asked {
-			return name
-		}
 	}
 	return ""
 }
@@ -138,21 +116,6 @@ func (l *linter) limitBesideKey(p *Policy, at places) {
 			return // the other side mostly has the same expression
 		}
 	}
-}
-
-func (s *Side) limitInputs() inputs {
-	all := inputs{}
-	if s == nil {
-		return all
-	}
-
-	// A window cannot be an expression, so these two are all that a request can change.
-	for _, x := range []*expression{s.limit.expression, s.burst.expression} {
-		if x != nil {
-			maps.Copy(all, x.inputs)
-		}
-	}
-	return all
 }
 
 // cost warns of a cost that no limit counts, or that no bucket holds, also at the least level of an adaptive limit.
@@ -228,7 +191,7 @@ func (l *linter) candidate(p *Policy, at *yaml.Node) {
 		l.warn(at, "windows of %s are aligned: all keys reset at the same instant, and clients return at once; "+
 			"use sliding_window_counter or fixed_window_anchored", algorithms.FormatWindow(candidate.window))
 	}
-	if p.Sides[algorithms.Authoritative].decidesLike(candidate) {
+	if decidesLike(p.Sides[algorithms.Authoritative], candidate) {
 		l.warn(at, "the candidate is the same limiter as the authoritative: they can never differ; "+
 			"change one, or leave the candidate out")
 	}
@@ -277,7 +240,7 @@ func (l *linter) oneForAll(p *Policy, at *yaml.Node) {
 
 // decidesLike reports whether two sides decide alike whatever their ids, which name
 // state and are no part of a decision.
-func (s *Side) decidesLike(other *Side) bool {
+func decidesLike(s *Side, other *Side) bool {
 	a, b := *s, *other
 	a.ID, b.ID = "", ""
 	return a.identity() == b.identity()

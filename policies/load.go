@@ -21,45 +21,6 @@ const Version = "1"
 // request asks each of them whether it matches.
 const maxPolicies = 1000
 
-// Set is a policy file, read and compiled. It is immutable and safe for
-// concurrent use.
-type Set struct {
-	// Name is the namespace in Redis and in metrics.
-	Name string
-	// Generation grows with the file; 0 if the file has none. One that is smaller than the
-	// fleet's takes over by an operator's order only, or once that one is gone.
-	Generation int64
-	// RetryJitter is the share of the wait, a fraction, by which the Retry-After of denials is spread; 0 if the file has none.
-	RetryJitter float64
-	// Policies are in the order of the file, which is the order of their checks.
-	Policies []*Policy
-	// Warnings are problems that did not keep the file from being loaded, in the order of
-	// their places; nil if there are none.
-	Warnings []Problem
-	// ReadsRoutes reports whether any policy reads request.route: a middleware without
-	// a router that knows routes can warn then.
-	ReadsRoutes bool
-	// Adapts reports whether a limit follows how the service does; see Side.Adaptive.
-	// AdaptsByErrors reports whether one follows the service's errors, so that responses have to be looked at.
-	Adapts, AdaptsByErrors bool
-	// Settles reports whether a policy settles, so that responses have to be looked at.
-	Settles bool
-
-	reading    *Reading
-	selections selections
-	text       setText
-}
-
-// setText is what a Set keeps of its file's text. No request needs it.
-type setText struct {
-	fields   map[string]string // for Difference, by path
-	sections []*section        // for Check
-	problems *Problems         // that describe the warnings
-}
-
-// Describe writes one of the warnings as Problems do.
-func (s *Set) Describe(warning Problem) string { return s.text.problems.Describe(warning) }
-
 // LoadFile reads a policy file. The error is a *Problems if the file could be read, and
 // otherwise wraps the one of [ReadFile]. The set is nil on an error: half of a file is
 // never used. Checks are those of Load.
@@ -163,17 +124,17 @@ func (l *loader) root(n *yaml.Node) {
 		"together":     later("together"),
 	})
 
-	l.data(sections["data"])
-	l.variables(sections["variables"])
+	readData(l.compiler, sections["data"])
+	readVariables(l.compiler, sections["variables"])
 	if n := sections["promotion"]; n != nil {
-		l.promotion(&l.base)(n)
+		readPromotion(l.compiler, &l.base)(n)
 		l.file = l.section(l.base, n)
 	}
 	if n := sections["policies"]; n != nil {
 		l.policies(n)
 	}
 	if n := sections["together"]; n != nil {
-		l.together(n)
+		readTogether(l, n)
 	}
 	if !l.Failed() {
 		l.linter.file(l.set, placesOf(n)["name"])
@@ -207,7 +168,7 @@ func (l *loader) policies(n *yaml.Node) {
 // policy reads a policy and lets the linter look at it. Warnings about half a file would often be wrong, so the linter is
 // silent once there is an error.
 func (l *loader) policy(n *yaml.Node) *Policy {
-	p := l.compiler.policy(n, l.base)
+	p := readPolicy(l.compiler, n, l.base)
 
 	fields := placesOf(n)
 	if !l.Failed() {
@@ -296,22 +257,4 @@ func (s *section) positionOf(fields []string) position {
 		}
 	}
 	return s.at
-}
-
-// Check lets a check look at a set that was loaded without it, and returns what it
-// finds beyond the set's warnings, in the order of the places. The set stays as it is,
-// even if a finding is an error: it is for the caller to refuse the set.
-func (s *Set) Check(check Check) []Problem {
-	found := &Problems{}
-
-	// A warning that loading has given already is not given twice.
-	for _, section := range s.text.sections {
-		for _, p := range section.check(check) {
-			if !slices.Contains(s.Warnings, p) {
-				found.addOnce(p)
-			}
-		}
-	}
-	found.sort()
-	return found.List
 }

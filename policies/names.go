@@ -1,33 +1,18 @@
 package policies
 
 import (
-	"regexp"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
 	"go.yaml.in/yaml/v3"
 )
 
-// validIdentifier is a name that an expression can have without quotes.
-var validIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-
 // maxVariables bounds the variables and the tables of a file: an evaluation searches
 // the variables one by one, and keeps a value for each.
 const maxVariables = 100
 
-// identifier reports whether a node is a name that expressions can have: with a hyphen it
-// would be read as a difference of two names.
-func (r *reader) identifier(n *yaml.Node, what string) bool {
-	if validIdentifier.MatchString(n.Value) {
-		return true
-	}
-	r.fail(n, "%s: %q is not a name for expressions: want letters, digits and '_'", what, n.Value)
-	return false
-}
-
-// data extends the environment by the file's constant tables, data.NAME.
-func (c *compiler) data(n *yaml.Node) {
+// readData extends the environment by the file's constant tables, data.NAME.
+func readData(c *compiler, n *yaml.Node) {
 	if n == nil {
 		return
 	}
@@ -41,15 +26,15 @@ func (c *compiler) data(n *yaml.Node) {
 		if !c.identifier(name, "data") {
 			continue
 		}
-		c.table(name, value)
+		readTable(c, name, value)
 	}
 }
 
-// table adds one constant.
-func (c *compiler) table(name, n *yaml.Node) {
+// readTable adds one constant.
+func readTable(c *compiler, name, n *yaml.Node) {
 	// A table with a problem is known all the same: its users would add one each.
 	full := "data." + name.Value
-	constant, t := c.constant(n, full)
+	constant, t := readConstant(c.reader, n, full)
 	if t == nil {
 		c.extend(name, cel.Variable(full, cel.DynType))
 		return
@@ -63,24 +48,24 @@ func (c *compiler) table(name, n *yaml.Node) {
 	c.extend(name, cel.Constant(full, t, value))
 }
 
-// constant reads a scalar, a list of scalars or a table of them, all of one type.
+// readConstant reads a scalar, a list of scalars or a table of them, all of one type.
 // The type is nil where there is a problem.
-func (r *reader) constant(n *yaml.Node, what string) (any, *cel.Type) {
+func readConstant(r *reader, n *yaml.Node, what string) (any, *cel.Type) {
 	switch n.Kind {
 	case yaml.SequenceNode:
-		return r.constantList(n, what)
+		return readConstantList(r, n, what)
 	case yaml.MappingNode:
-		return r.constantTable(n, what)
+		return readConstantTable(r, n, what)
 	}
-	return r.scalar(n, what)
+	return readScalar(r, n, what)
 }
 
-func (r *reader) constantList(n *yaml.Node, what string) (any, *cel.Type) {
+func readConstantList(r *reader, n *yaml.Node, what string) (any, *cel.Type) {
 	var list []any
 	elements := cel.DynType // of an empty list
 	for i, item := range r.items(n, what) {
-		v, t := r.scalar(item, what)
-		if t == nil || i > 0 && !r.sameType(item, what, t, elements) {
+		v, t := readScalar(r, item, what)
+		if t == nil || i > 0 && !sameType(r, item, what, t, elements) {
 			return nil, nil
 		}
 
@@ -89,13 +74,13 @@ func (r *reader) constantList(n *yaml.Node, what string) (any, *cel.Type) {
 	return list, cel.ListType(elements)
 }
 
-// constantTable reads a table of scalars by text.
-func (r *reader) constantTable(n *yaml.Node, what string) (any, *cel.Type) {
+// readConstantTable reads a table of scalars by text.
+func readConstantTable(r *reader, n *yaml.Node, what string) (any, *cel.Type) {
 	table := map[string]any{}
 	values := cel.DynType // of an empty table
 	for key, item := range r.pairs(n, what) {
-		v, t := r.scalar(item, what)
-		if t == nil || len(table) > 0 && !r.sameType(item, what, t, values) {
+		v, t := readScalar(r, item, what)
+		if t == nil || len(table) > 0 && !sameType(r, item, what, t, values) {
 			return nil, nil
 		}
 
@@ -111,7 +96,7 @@ func (r *reader) constantTable(n *yaml.Node, what string) (any, *cel.Type) {
 
 // sameType reports whether a value has the type of those before it: CEL's lists and maps
 // have one, and the checker finds more mistakes than with values of any type.
-func (r *reader) sameType(n *yaml.Node, what string, t, want *cel.Type) bool {
+func sameType(r *reader, n *yaml.Node, what string, t, want *cel.Type) bool {
 	if t.IsExactType(want) {
 		return true
 	}
@@ -119,10 +104,10 @@ func (r *reader) sameType(n *yaml.Node, what string, t, want *cel.Type) bool {
 	return false
 }
 
-// scalar reads a constant with the type that YAML gives it: "7" is text, 7 a number. A
+// readScalar reads a constant with the type that YAML gives it: "7" is text, 7 a number. A
 // date without quotes is an instant for YAML, and an empty value null: both are refused,
 // because their authors mostly mean text.
-func (r *reader) scalar(n *yaml.Node, what string) (any, *cel.Type) {
+func readScalar(r *reader, n *yaml.Node, what string) (any, *cel.Type) {
 	// Package yaml decides by the form of the text. Decode makes int of whole numbers, which CEL has with 64 bits.
 	var v any
 	if n.Kind == yaml.ScalarNode && n.Decode(&v) == nil {
@@ -142,9 +127,9 @@ func (r *reader) scalar(n *yaml.Node, what string) (any, *cel.Type) {
 	return nil, nil
 }
 
-// variables extends the environment by the file's named expressions. Each sees only
+// readVariables extends the environment by the file's named expressions. Each sees only
 // those above it, so they cannot form a circle.
-func (c *compiler) variables(n *yaml.Node) {
+func readVariables(c *compiler, n *yaml.Node) {
 	if n == nil {
 		return
 	}
@@ -156,13 +141,13 @@ func (c *compiler) variables(n *yaml.Node) {
 	// In the order of the file: each one that is read is known to the next.
 	for name, value := range c.pairs(n, "variables") {
 		if c.identifier(name, "variables") {
-			c.variable(name, value)
+			readVariable(c, name, value)
 		}
 	}
 }
 
-// variable compiles a named expression, of any type.
-func (c *compiler) variable(name, value *yaml.Node) {
+// readVariable compiles a named expression, of any type.
+func readVariable(c *compiler, name, value *yaml.Node) {
 	// Two of one name would have one value.
 	full := "variables." + name.Value
 	if variableNamed(full, c.scope.variables) != nil {

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,10 +8,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // Promotion is what the file says about promoting a policy. A field that the file
@@ -43,10 +40,19 @@ type Promotion struct {
 	first    *keyCondition // pins keys; nil: none is
 }
 
-// promotion returns a reader that overrides the fields that a section names, so that a
+func (p *Promotion) isFirst(parts []string) (bool, error) {
+	// Without claims nothing in it is endless, so it needs no deadline.
+	v, _, err := p.first.program.Eval(keyOf(parts))
+	if err != nil {
+		return false, fmt.Errorf("policies: first %s: %w", p.first.source, err)
+	}
+	return v == types.True, nil
+}
+
+// readPromotion returns a reader that overrides the fields that a section names, so that a
 // policy's section starts from the file's. Whether the gate can judge by the numbers is
 // for a Check to say.
-func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
+func readPromotion(c *compiler, into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		c.mapping(n, "promotion", map[string]field{
 			// The evidence that a step needs.
@@ -57,22 +63,22 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"soak":            {read: c.minutes("soak", &into.Soak)},
 			"min_denials":     {read: c.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: c.count("min_denied_keys", &into.MinDeniedKeys, 1)},
-			"expected":        {read: c.expected(&into.expected)},
-			"protect":         {read: c.protect(&into.Protect)},
+			"expected":        {read: readExpected(c, &into.expected)},
+			"protect":         {read: readProtect(c.reader, &into.Protect)},
 
 			// The steps, and when they are taken.
 			"mode":          {read: c.choice("mode", &into.Mode, "manual", "automatic")},
-			"canary":        {read: c.canary(&into.Canary)},
+			"canary":        {read: readCanary(c.reader, &into.Canary)},
 			"dwell":         {read: c.minutes("dwell", &into.Dwell)},
-			"change_window": {read: c.changeWindow(into)},
-			"first":         {read: c.first(&into.first)},
+			"change_window": {read: readChangeWindow(c.reader, into)},
+			"first":         {read: readFirst(c, &into.first)},
 		})
 	}
 }
 
-// canary returns a reader of the canary's percentages. They rise: a step is a step
+// readCanary returns a reader of the canary's percentages. They rise: a step is a step
 // forward, and the way back is a rollback.
-func (r *reader) canary(into *[]float64) func(*yaml.Node) {
+func readCanary(r *reader, into *[]float64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = nil // a policy's steps replace the file's
 		for _, item := range r.items(n, "canary") {
@@ -91,17 +97,48 @@ func (r *reader) canary(into *[]float64) func(*yaml.Node) {
 	}
 }
 
-// changeWindow returns a reader of the part of the week in which stages may move
+// mostProtected is evidence.MostProtected, which this package does not import.
+const mostProtected = 32
+
+// readProtect returns a reader of a list of keys, each by the text under which a request is charged: top shows it, where the service
+// has no secret.
+func readProtect(r *reader, into *[]string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*into = nil // a policy's keys replace the file's
+		items := r.items(n, "protect")
+		if len(items) == 0 && n.Kind == yaml.SequenceNode {
+			r.fail(n, "protect: want at least one key, such as [acme]")
+		}
+
+		for i, item := range items {
+			key, before := "", r.errors()
+			r.text("protect", &key)(item)
+			switch {
+			case r.errors() > before:
+			case key == "":
+				r.fail(item, "protect: an empty key: name a client")
+			case slices.Contains(*into, key):
+				r.fail(item, "protect: %s is in the list already", key)
+			case i >= mostProtected:
+				r.fail(item, "protect: %d keys: want at most %d; more of them are a policy of their own", len(items), mostProtected)
+				return
+			}
+			*into = append(*into, key)
+		}
+	}
+}
+
+// readChangeWindow returns a reader of the part of the week in which stages may move
 // forward. A window over midnight is two windows, which the gate does not have.
-func (r *reader) changeWindow(into *Promotion) func(*yaml.Node) {
+func readChangeWindow(r *reader, into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		const unread = -1
 		from, to := time.Duration(unread), time.Duration(unread)
 		r.mapping(n, "change_window", map[string]field{
-			"days": {read: r.days(&into.ChangeDays), required: true},
-			"from": {read: r.timeOfDay("from", &from), required: true},
-			"to":   {read: r.timeOfDay("to", &to), required: true},
-			"zone": {read: r.zone(&into.ChangeZone)},
+			"days": {read: readDays(r, &into.ChangeDays), required: true},
+			"from": {read: readTimeOfDay(r, "from", &from), required: true},
+			"to":   {read: readTimeOfDay(r, "to", &to), required: true},
+			"zone": {read: readZone(r, &into.ChangeZone)},
 		})
 
 		// A time that is missing or wrong has a problem of its own already.
@@ -120,7 +157,7 @@ func (r *reader) changeWindow(into *Promotion) func(*yaml.Node) {
 // weekdays are the words of the file, by time.Weekday.
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-func (r *reader) days(into *[]time.Weekday) func(*yaml.Node) {
+func readDays(r *reader, into *[]time.Weekday) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = nil // a policy's days replace the file's
 		for _, item := range r.items(n, "days") {
@@ -139,8 +176,8 @@ func (r *reader) days(into *[]time.Weekday) func(*yaml.Node) {
 	}
 }
 
-// timeOfDay returns a reader of a time, stored since midnight.
-func (r *reader) timeOfDay(what string, into *time.Duration) func(*yaml.Node) {
+// readTimeOfDay returns a reader of a time, stored since midnight.
+func readTimeOfDay(r *reader, what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Value == "24:00" { // the end of a day, which package time does not know
 			*into = 24 * time.Hour
@@ -156,7 +193,7 @@ func (r *reader) timeOfDay(what string, into *time.Duration) func(*yaml.Node) {
 	}
 }
 
-func (r *reader) zone(into **time.Location) func(*yaml.Node) {
+func readZone(r *reader, into **time.Location) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		zone, err := time.LoadLocation(n.Value)
 		if err != nil {
@@ -187,48 +224,8 @@ const (
 // for every request that the policy charges.
 const maxExpected = 20
 
-// Expected returns the differences that are declared for a request at its time. It must
-// be asked when the request is charged, because the outcome may be known only when the
-// request is gone. A condition that fails declares nothing: the difference
-// then counts against the candidate, which is the safe side.
-func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expected) {
-	for _, x := range p.Promotion.expected {
-		if !r.Time.Before(x.until) {
-			continue
-		}
-
-		// One condition that fails does not take the others away.
-		v, err := x.when.eval(p.evaluation(ctx, r))
-		if err != nil || v != types.True {
-			continue
-		}
-		e.NewlyDenied = e.NewlyDenied || x.direction == newlyDenied
-		e.NewlyAllowed = e.NewlyAllowed || x.direction == newlyAllowed
-	}
-	return e
-}
-
-// Declarations describes the declared differences, one a line: "newly_denied until
-// 2027-03-31, owner team-batch, when variables.tenant == ...".
-func (p *Policy) Declarations() []string {
-	list := make([]string, len(p.Promotion.expected))
-	for i, x := range p.Promotion.expected {
-		condition := strings.TrimSpace(x.when.source)
-		list[i] = fmt.Sprintf("%s until %s, owner %s, when %s", x.direction, day(x.until), humanize.Printable(x.owner), condition)
-	}
-	return list
-}
-
-// day writes the end of a declaration as briefly as the file can have it.
-func day(t time.Time) string {
-	if t.Equal(t.Truncate(24 * time.Hour)) {
-		return t.UTC().Format(time.DateOnly)
-	}
-	return t.Format(time.RFC3339)
-}
-
-// expected returns a reader of the declared differences.
-func (c *compiler) expected(into *[]*expectation) func(*yaml.Node) {
+// readExpected returns a reader of the declared differences.
+func readExpected(c *compiler, into *[]*expectation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = nil // a policy's list replaces the file's
 		items := c.items(n, "expected")
@@ -238,14 +235,14 @@ func (c *compiler) expected(into *[]*expectation) func(*yaml.Node) {
 		}
 
 		for _, item := range items {
-			*into = append(*into, c.expectation(item))
+			*into = append(*into, readExpectation(c, item))
 		}
 	}
 }
 
-// expectation reads one declared difference, and warns if it has ended: the file then
+// readExpectation reads one declared difference, and warns if it has ended: the file then
 // says that a difference is wanted which counts against the candidate.
-func (c *compiler) expectation(n *yaml.Node) *expectation {
+func readExpectation(c *compiler, n *yaml.Node) *expectation {
 	x := &expectation{}
 	untilAt := n
 	c.mapping(n, "an expected difference", map[string]field{
@@ -253,7 +250,7 @@ func (c *compiler) expectation(n *yaml.Node) *expectation {
 		"direction": {read: c.choice("direction", &x.direction, newlyDenied, newlyAllowed), required: true},
 		"until": {required: true, read: func(n *yaml.Node) {
 			untilAt = n
-			c.until(&x.until)(n)
+			readUntil(c.reader, &x.until)(n)
 		}},
 		"owner": {read: c.text("owner", &x.owner), required: true},
 	})
@@ -266,8 +263,8 @@ func (c *compiler) expectation(n *yaml.Node) *expectation {
 	return x
 }
 
-// until returns a reader of the day, or the instant, at which a declaration ends.
-func (r *reader) until(into *time.Time) func(*yaml.Node) {
+// readUntil returns a reader of the day, or the instant, at which a declaration ends.
+func readUntil(r *reader, into *time.Time) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// A day begins at midnight UTC, as in the change window without a zone.
 		for _, layout := range []string{time.DateOnly, time.RFC3339} {
@@ -280,4 +277,52 @@ func (r *reader) until(into *time.Time) func(*yaml.Node) {
 		r.fail(n, "until: want the first day on which the difference counts again, such as 2027-03-31, "+
 			"or an instant such as 2027-03-31T12:00:00Z")
 	}
+}
+
+// keyCondition is a condition on keys. It reads nothing but the parts of the key and the file's data, so that two requests of
+// one key have one answer.
+type keyCondition struct{ *expression }
+
+// readFirst returns a reader of the condition that pins keys.
+func readFirst(c *compiler, into **keyCondition) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*into = nil // a policy's expression replaces the file's
+		env, err := c.keyEnv()
+		if err != nil {
+			c.fail(n, "first: %v", err)
+			return
+		}
+
+		// The same compiler with other names: bounds and messages are those of all expressions.
+		keys := *c
+		keys.env = env
+		x := keys.compile(n, "first", cel.BoolType)
+		if x == nil {
+			return
+		}
+		*into = &keyCondition{x}
+	}
+}
+
+// keyName is what expressions call the parts of a key, in clear.
+const keyName = "key"
+
+// keyOnly is all that conditions on keys can read.
+type keyOnly struct{ parts ref.Val }
+
+var _ cel.Activation = (*keyOnly)(nil)
+
+// Parent implements cel.Activation.
+func (*keyOnly) Parent() cel.Activation { return nil }
+
+// ResolveName implements cel.Activation.
+func (k *keyOnly) ResolveName(name string) (any, bool) { return k.parts, name == keyName }
+
+// keyOf returns a key for expressions. They read one list of CEL's values: CEL would make them at each access.
+func keyOf(parts []string) *keyOnly {
+	values := make([]ref.Val, len(parts))
+	for i, part := range parts {
+		values[i] = types.String(part)
+	}
+	return &keyOnly{types.NewRefValList(types.DefaultTypeAdapter, values)}
 }

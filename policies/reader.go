@@ -285,6 +285,19 @@ func (r *reader) truth(what string, into *bool) func(*yaml.Node) {
 	}
 }
 
+// identifier reports whether a node is a name that expressions can have: with a hyphen it
+// would be read as a difference of two names.
+func (r *reader) identifier(n *yaml.Node, what string) bool {
+	if validIdentifier.MatchString(n.Value) {
+		return true
+	}
+	r.fail(n, "%s: %q is not a name for expressions: want letters, digits and '_'", what, n.Value)
+	return false
+}
+
+// validIdentifier is a name that an expression can have without quotes.
+var validIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
 // A colon separates names in Redis keys, braces enclose their hash tag, and metric
 // labels are unlimited: hence few characters, and at most 100 of them.
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,6 +50,24 @@ type Request struct {
 	Time time.Time
 
 	work evaluation
+}
+
+// evaluation returns the working memory, ready for the expressions of a scope. It
+// allocates nothing for a request that was used before.
+func (r *Request) evaluation(ctx context.Context, s *scope) *evaluation {
+	w := &r.work
+	if w.request != nil && w.request != r {
+		*w = evaluation{} // a copied Request must not write into the memory of the first
+	}
+
+	// Another file's variables have the same indices and other values.
+	if w.scope != s {
+		w.scope = s
+		w.values = append(w.values[:0], make([]any, len(s.variables))...)
+	}
+
+	w.request, w.ctx = r, ctx
+	return w
 }
 
 // ownCost is the cost of the request where no policy has another: 1 unless its caller says more or less.

@@ -1,10 +1,7 @@
 package policies
 
 import (
-	"context"
-	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -48,8 +45,8 @@ func (a *Response) resolve(name string) (any, bool) {
 	return nil, false
 }
 
-// settle compiles the expression of a final cost, which alone sees the response.
-func (c *compiler) settle(n *yaml.Node) *expression {
+// readSettle compiles the expression of a final cost, which alone sees the response.
+func readSettle(c *compiler, n *yaml.Node) *expression {
 	env, err := c.env.Extend(responseVariables...)
 	if err != nil {
 		c.fail(n, "settle: %v", err)
@@ -61,7 +58,7 @@ func (c *compiler) settle(n *yaml.Node) *expression {
 }
 
 // checkSettle refuses a settlement of what cannot be changed afterwards.
-func (c *compiler) checkSettle(n *yaml.Node, p *Policy) {
+func checkSettle(c *compiler, n *yaml.Node, p *Policy) {
 	if n == nil {
 		return
 	}
@@ -81,21 +78,4 @@ func (c *compiler) checkSettle(n *yaml.Node, p *Policy) {
 	if p.cost.expression == nil && p.cost.constant == 0 && !p.cost.unsaid {
 		c.fail(n, "settle: a cost of 0 charges nothing, so there is nothing to settle: write the most that a request may cost as cost")
 	}
-}
-
-// Settles reports whether the policy has a cost that is known after the answer only.
-func (p *Policy) Settles() bool { return p.settle != nil }
-
-// FinalCost returns what a request that was charged has cost, by the answer to it. The request is the one that was checked, not Reset
-// since. On an error the cost stays as it was charged.
-func (p *Policy) FinalCost(ctx context.Context, r *Request, a *Response) (int64, error) {
-	w := p.evaluation(ctx, r)
-	w.response = a
-	defer func() { w.response = nil }()
-
-	cost, err := number{expression: p.settle}.value(w)
-	if err == nil && cost < 0 {
-		err = fmt.Errorf("policies: settle %s: got %d: want at least 0", strings.TrimSpace(p.settle.source), cost)
-	}
-	return cost, err
 }

@@ -2,12 +2,14 @@ package policies
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 )
 
 // Side is one of a policy's two limiters as the file describes it: one of our
@@ -157,6 +159,35 @@ func (s *Side) LargestLog() int64 {
 	return entries * algorithms.LogEntryBytes
 }
 
+// Adaptive returns the rule by which the side's limit follows the service, nil if it is always the whole.
+func (s *Side) Adaptive() *adaptive.Rule {
+	if s.adaptive == nil {
+		return nil
+	}
+	return &s.adaptive.rule
+}
+
+// AtLevel returns the limit of an adaptive side at a level. A level from elsewhere may be out of bounds, for a fleet may lie: it is the
+// nearest one that there is.
+func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
+	return s.adaptive.limits[min(max(level, 1), adaptive.Full)]
+}
+
+func (s *Side) limitInputs() inputs {
+	all := inputs{}
+	if s == nil {
+		return all
+	}
+
+	// A window cannot be an expression, so these two are all that a request can change.
+	for _, x := range []*expression{s.limit.expression, s.burst.expression} {
+		if x != nil {
+			maps.Copy(all, x.inputs)
+		}
+	}
+	return all
+}
+
 // String writes the side in the short form of the command line, expressions as
 // they stand: token_bucket:data.overrides[...]/1m:burst=20.
 func (s *Side) String() string {
@@ -222,12 +253,12 @@ func (s *Side) identity() string {
 	return strings.Join(fields, "\x00")
 }
 
-// side returns a reader of a side. It stores nothing if there is an error.
-func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
+// readSide returns a reader of a side. It stores nothing if there is an error.
+func readSide(c *compiler, role string, into **Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		before := c.errors()
 		if n.Kind == yaml.ScalarNode {
-			c.noSide(n, role, into)
+			readNoSide(c, n, role, into)
 			return
 		}
 
@@ -253,24 +284,24 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			"window": {read: c.duration("window", &side.window)},
 
 			// Where its state is, and whether the limit gives way while the service suffers.
-			"store":    {read: c.store(side)},
-			"adaptive": {read: c.adaptation(&side.adaptive)},
+			"store":    {read: readStore(c.reader, side)},
+			"adaptive": {read: readAdaptive(c, &side.adaptive)},
 		})
 
 		// A wrong name is reported with the fields that could not be read, for it has nothing
 		// to do with them. What follows it would fail for any of these alone.
 		if algorithm != "" && !side.Custom() {
-			c.algorithm(algorithmAt, role, algorithm, side)
+			readAlgorithm(c.reader, algorithmAt, role, algorithm, side)
 		}
 		if c.errors() > before {
 			return
 		}
 
-		c.checkKind(n, role, side, algorithm != "")
+		checkKind(c, n, role, side, algorithm != "")
 
 		// What follows takes the side for valid.
 		if c.errors() == before {
-			c.checkAdaptive(n, role, side)
+			checkAdaptive(c.reader, n, role, side)
 		}
 		if c.errors() == before {
 			*into = side
@@ -284,8 +315,8 @@ const (
 	noneAlone = "write authoritative: none, without fields, where there is no limit today"
 )
 
-// noSide reads a side that is one word: only an authoritative can be none.
-func (c *compiler) noSide(n *yaml.Node, role string, into **Side) {
+// readNoSide reads a side that is one word: only an authoritative can be none.
+func readNoSide(c *compiler, n *yaml.Node, role string, into **Side) {
 	switch {
 	case n.Value == none && role == algorithms.Authoritative.String():
 		*into = &Side{}
@@ -299,7 +330,7 @@ func (c *compiler) noSide(n *yaml.Node, role string, into **Side) {
 }
 
 // checkKind refuses what a side of its kind cannot have: an algorithm of ours, which is named, or a limiter of the program's.
-func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) {
+func checkKind(c *compiler, n *yaml.Node, role string, side *Side, named bool) {
 	// Each kind of side has its own rules. The first broken one is enough, because the next is about a side of that kind.
 	at := placesOf(n)
 	switch {
@@ -313,7 +344,7 @@ func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) 
 	case side.PerProcess && (!side.limited || side.window == 0):
 		c.fail(at.orNone("per_process"), "%s: per_process needs the limit of one instance: write limit and window, such as limit: 10, window: 1s", role)
 	case !side.Custom():
-		c.checkLimit(n, role, side)
+		checkLimit(c.reader, n, role, side)
 	case side.limited && side.limit == number{}:
 		c.fail(n, "%s: a limit of 0 is for our own algorithms: a custom limiter that is left without a limit has none", role)
 	case side.Store != "" || side.Sync > 0:
@@ -321,8 +352,8 @@ func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) 
 	}
 }
 
-// algorithm looks an algorithm up by its name.
-func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
+// readAlgorithm looks an algorithm up by its name.
+func readAlgorithm(r *reader, n *yaml.Node, role, name string, into *Side) {
 	if name == none {
 		r.fail(n, "%s: none is no algorithm: "+noneAlone, role)
 		return
@@ -336,7 +367,7 @@ func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
 }
 
 // checkLimit validates the limit as far as it is known before any request.
-func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
+func checkLimit(r *reader, n *yaml.Node, role string, s *Side) {
 	switch {
 	case !s.limited:
 		r.fail(n, "%s: %s needs a limit, such as 100", role, s.Algorithm.Name())
@@ -359,7 +390,7 @@ func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 		r.fail(refusedField(n, err), "%s: %s", role, whyRefused(err))
 		return
 	}
-	r.checkSync(n, role, s)
+	checkSync(r, n, role, s)
 }
 
 // whyRefused returns the reason for which a limit is refused. The file has the limit before it, and writes a burst as a field.
@@ -407,9 +438,9 @@ const (
 	leastIntervals = 10
 )
 
-// store returns a reader of where a side keeps its state: the name of a Redis, or a mapping for a side that is decided in the
+// readStore returns a reader of where a side keeps its state: the name of a Redis, or a mapping for a side that is decided in the
 // process and exchanged behind.
-func (r *reader) store(side *Side) func(*yaml.Node) {
+func readStore(r *reader, side *Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// A name alone is a strict side, which every file before had.
 		if n.Kind != yaml.MappingNode {
@@ -446,7 +477,7 @@ func whyNotSynchronized(a algorithms.Algorithm) string {
 }
 
 // checkSync refuses a synchronized side whose consumption cannot be exchanged, or whose window is too short for its interval.
-func (r *reader) checkSync(n *yaml.Node, role string, s *Side) {
+func checkSync(r *reader, n *yaml.Node, role string, s *Side) {
 	// The first reason is enough: each asks for another choice, and the next may be about that.
 	at := placesOf(n).orNone("store")
 

@@ -13,8 +13,8 @@ import (
 // mostLists bounds the lists of a file.
 const mostLists = 100
 
-// together reads the lists of policies that are charged together: all of them, or none. Lists that share a policy are one list.
-func (l *loader) together(n *yaml.Node) {
+// readTogether reads the lists of policies that are charged together: all of them, or none. Lists that share a policy are one list.
+func readTogether(l *loader, n *yaml.Node) {
 	items := l.items(n, "together")
 	if len(items) > mostLists {
 		l.fail(n, "together: %d lists: at most %d", len(items), mostLists)
@@ -35,19 +35,19 @@ func (l *loader) together(n *yaml.Node) {
 				l.set.rename(p.together, number)
 			}
 			p.together = number
-			l.refuseTogether(member, p)
+			refuseTogether(l, member, p)
 		}
 		if members := l.set.Listed(number); len(members) == 1 {
 			l.fail(item, "together: want at least two policies in a list, such as [%s, everything]", members[0].Name)
 		}
-		l.oneStore(item, number)
-		l.unforeseen(item, number)
+		refuseStores(l, item, number)
+		warnUnforeseen(l, item, number)
 	}
 }
 
-// unforeseen warns of a candidate that admits more or less than its authoritative, as far as the file tells: a policy of the list that
+// warnUnforeseen warns of a candidate that admits more or less than its authoritative, as far as the file tells: a policy of the list that
 // binds would then bind otherwise.
-func (l *loader) unforeseen(at *yaml.Node, number int) {
+func warnUnforeseen(l *loader, at *yaml.Node, number int) {
 	for _, p := range l.set.Listed(number) {
 		candidate := p.Sides[algorithms.Candidate]
 		if candidate == nil {
@@ -63,47 +63,8 @@ func (l *loader) unforeseen(at *yaml.Node, number int) {
 	}
 }
 
-// named returns a policy, nil if there is none.
-func (s *Set) named(name string) *Policy {
-	for _, p := range s.Policies {
-		if p.Name == name && name != "" {
-			return p
-		}
-	}
-	return nil
-}
-
-func (s *Set) names() (list []string) {
-	for _, p := range s.Policies {
-		list = append(list, p.Name)
-	}
-	return list
-}
-
-// rename gives the policies of one list the number of another.
-func (s *Set) rename(from, to int) {
-	for _, p := range s.Policies {
-		if p.together == from {
-			p.together = to
-		}
-	}
-}
-
-// Listed returns the policies that are charged together under a number above 0, in the order of the file.
-func (s *Set) Listed(number int) (list []*Policy) {
-	for _, p := range s.Policies {
-		if p.together == number && number > 0 {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// Together is the number of the list of policies that are charged together with this one, 0 if it is charged by itself.
-func (p *Policy) Together() int { return p.together }
-
 // refuseTogether refuses sides that no one step can charge together with others.
-func (l *loader) refuseTogether(at *yaml.Node, p *Policy) {
+func refuseTogether(l *loader, at *yaml.Node, p *Policy) {
 	for role, s := range p.Sides {
 		why := ""
 		switch {
@@ -121,8 +82,8 @@ func (l *loader) refuseTogether(at *yaml.Node, p *Policy) {
 	}
 }
 
-// oneStore refuses a list whose sides are in several stores.
-func (l *loader) oneStore(at *yaml.Node, number int) {
+// refuseStores refuses a list whose sides are in several stores.
+func refuseStores(l *loader, at *yaml.Node, number int) {
 	var stores []string
 	for _, p := range l.set.Listed(number) {
 		for _, s := range p.Sides {
