@@ -11,6 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/notify"
+	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -249,8 +250,60 @@ func (f *Fleet) FlushDropped(ctx context.Context, dropped []*Policy) {
 	f.writer.flushDropped(ctx, dropped)
 }
 
+// Judged returns the assessments of the last round, with the current states and instances.
+// It does not assess again: that would hold the controller's lock while it reads a
+// history, and a rollback that is due would wait for the readers of a page.
+func (f *Fleet) Judged(ctx context.Context) ([]stages.Assessment, error) {
+	fleet, err := f.Store.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []stages.Assessment{}
+	policies := f.compared()
+	found, err := f.Store.Published(ctx, namesOf(policies), true)
+	if err != nil {
+		return nil, err
+	}
+
+	// Levels are shown, and may be missing.
+	heard, _ := f.Store.Heartbeat(ctx, stages.Heartbeat{})
+	for n, p := range policies {
+		a, err := p.lastAssessment(fleet.Now)
+		if err != nil {
+			return nil, err
+		}
+
+		// The report is the fleet's. This instance's own sides and limits beside the fleet's stage and evidence would be
+		// of no instance at all.
+		if spec, announced := fleet.Announced(p.Spec.Policy); announced && p.Differs() {
+			a.Spec = spec
+		}
+
+		// Details are the leader's: without one they would be of an earlier verdict.
+		if a.Leader != "" {
+			a.Details = found[n].Details
+		}
+		a.LookedAt, a.Levels = fleet.Now, heard.Levels
+		a.Live, a.Silent = fleet.With(p.Spec.Policy)
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// Here returns what this instance says of itself, without its policies.
+func (f *Fleet) Here() status.Here {
+	trouble := f.Trouble()
+	return status.Here{
+		Instance: f.ID, Started: f.started, Heard: f.heard.At(),
+		Trouble: redisreply.Reason(trouble), WritesRefused: redisreply.RefusesWrites(trouble),
+	}
+}
+
 // Leads reports whether this instance has the lease.
 func (f *Fleet) Leads() bool { return f.lead.leads.Load() }
+
+// Now returns the store's time as far as is known.
+func (f *Fleet) Now() time.Time { return f.now() }
 
 // Live returns how many instances are live as far as is known, and whether the store has said so.
 func (f *Fleet) Live() (instances int64, counted bool) { return f.live.Load(), f.counted.Load() }
@@ -275,3 +328,72 @@ func (f *Fleet) SettlePress(ctx context.Context) { f.button.settle(ctx) }
 
 // ReportPress reports the press. It waits up to Timeout for the disk.
 func (f *Fleet) ReportPress(ctx context.Context) PressReport { return f.button.report(ctx) }
+
+// Counts are batches of a policy, in their order, that may or may not be written.
+type Counts struct {
+	ID      evidence.ID
+	Batches []*evidence.Batch
+}
+
+// Collect returns what is to be written of all policies, where Config.ByOwner has the owner write: it keeps that, and then calls
+// Write. What was counted before an instant is all in it. It is an error where the store does not answer: nobody knows then
+// which evidence the counts belong to.
+func (f *Fleet) Collect(ctx context.Context, until time.Time) (list []Counts, err error) {
+	f.writer.writing.Lock()
+	defer f.writer.writing.Unlock()
+
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	if !f.heard.Within(flushEvery) {
+		if _, err := f.Store.Heartbeat(ctx, stages.Heartbeat{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range f.compared() {
+		state := p.Stage.State()
+		if state.Fingerprint == "" {
+			return nil, errUnknownState
+		}
+		if p.Recorder.Changed() || past(time.Minute, p.written.keys, until) {
+			list = append(list, Counts{p.id(), p.Recorder.Collect(until)})
+		} else {
+			p.written.flushed.Store(until.UnixMicro()) // nothing waits
+		}
+	}
+	return list, nil
+}
+
+var errUnknownState = errors.New("no state of a policy has been read yet")
+
+// Write writes counts. What was written before is not counted again, so the same ones may be written as often as one likes.
+func (f *Fleet) Write(ctx context.Context, list []Counts) error {
+	f.writer.writing.Lock()
+	defer f.writer.writing.Unlock()
+
+	for _, c := range list {
+		for _, b := range c.Batches {
+			if err := f.writeBatch(ctx, c.ID, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Fleet) writeBatch(ctx context.Context, id evidence.ID, b *evidence.Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	if _, err := f.Ledger.Add(ctx, id, b); err != nil {
+		return err
+	}
+	p := f.Policy(id.Policy)
+	if p == nil || !p.Compared {
+		return nil
+	}
+	p.Recorder.Written(b)
+	if !b.Until.IsZero() {
+		p.written.keys = b.Until
+		p.written.flushed.Store(b.Until.UnixMicro())
+	}
+	return nil
+}

@@ -57,12 +57,6 @@ func past(d time.Duration, since, now time.Time) bool {
 	return passed < 0 || passed >= d
 }
 
-func (p *Policy) due(round int) bool {
-	since := round - p.written.round
-	return p.written.round == 0 || since >= idleRounds || p.Stage.State().Exposed() || p.written.exposed ||
-		since >= changedRounds && p.Recorder.Changed()
-}
-
 // writeLoop flushes until ctx is over. A loss of data is part of the evidence that it writes.
 func (w *writer) writeLoop(ctx context.Context) {
 	flush := task{what: "write evidence", do: w.flush, within: Timeout}
@@ -188,14 +182,6 @@ func (w *writer) flushOne(ctx context.Context, p *Policy, now time.Time) error {
 		p.written.round = w.rounds
 	}
 	return nil
-}
-
-// keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, for all of them while the
-// candidate is enforced, and after a rollback for the clients that it has harmed: that write is at once. Requires writing.
-func (p *Policy) keysDue(exposed bool, now time.Time) bool {
-	left := p.written.exposed && !exposed
-	soon := exposed || p.Recorder.KeysWait()
-	return left || past(keysEvery, p.written.keys, now) || soon && past(keysSoon, p.written.keys, now)
 }
 
 // flushDropped writes the last records of policies that a reload has dropped. Their queues have ended: what they held is

@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
-	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -59,33 +57,6 @@ func (k *keeper) readStages() map[string]stages.State {
 		return nil
 	}
 	return file.States
-}
-
-// diskPatience is how long the first heartbeat waits for the stages of the last run.
-const diskPatience = 500 * time.Millisecond
-
-// askDisk reads the stages of the last run. A disk that hangs is not waited for: they are applied when they come.
-func (r *poller) askDisk(ctx context.Context) {
-	if r.Disk == nil {
-		return
-	}
-	read := func() { r.fromDisk <- r.keeper.lastStages() }
-	if !clock.Within(ctx, diskPatience, read) {
-		r.Log.Warn("shadowlimit: the disk with the last stages does not answer; without Redis this instance enforces the authoritative")
-	}
-}
-
-// takeFromDisk applies the stages of the last run. They count like those that this run has heard: what the store has
-// forgotten is written again. A canary is not enforced before the store was heard. Requires polling.
-func (r *poller) takeFromDisk() {
-	select {
-	case states := <-r.fromDisk:
-		for _, p := range r.compared() {
-			p.apply(states[p.Spec.Policy])
-		}
-		r.changes = 0 // what the store has of these policies is read once more
-	default:
-	}
 }
 
 // keepLoop writes the applied stages and the red button to the disk when they have changed, until ctx is over.

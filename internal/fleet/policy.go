@@ -8,7 +8,9 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 // Policy is a policy of this instance as the fleet sees it: what it announces, what it has counted, and where its stage is applied. But
@@ -68,6 +70,20 @@ func (p *Plan) after(before *Plan) (dropped []*Policy) {
 	return dropped
 }
 
+// rules returns the rules of a plan, each once.
+func (p *Plan) rules() (rules []adaptive.Rule) {
+	known := map[string]bool{}
+	for _, t := range p.Policies {
+		for _, h := range t.Levels {
+			if h != nil && !known[h.Key()] {
+				known[h.Key()] = true
+				rules = append(rules, *h.Rule())
+			}
+		}
+	}
+	return rules
+}
+
 // id names the policy's evidence in the ledger. Evidence of an instance with another
 // fingerprint has a name of its own, and belongs to no stage.
 func (p *Policy) id() evidence.ID {
@@ -81,6 +97,20 @@ func (p *Policy) apply(s stages.State) {
 	if p.Stage.Apply(s) {
 		p.Recorder.Restart()
 	}
+}
+
+func (p *Policy) due(round int) bool {
+	since := round - p.written.round
+	return p.written.round == 0 || since >= idleRounds || p.Stage.State().Exposed() || p.written.exposed ||
+		since >= changedRounds && p.Recorder.Changed()
+}
+
+// keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, for all of them while the
+// candidate is enforced, and after a rollback for the clients that it has harmed: that write is at once. Requires writing.
+func (p *Policy) keysDue(exposed bool, now time.Time) bool {
+	left := p.written.exposed && !exposed
+	soon := exposed || p.Recorder.KeysWait()
+	return left || past(keysEvery, p.written.keys, now) || soon && past(keysSoon, p.written.keys, now)
 }
 
 // announced is what the fleet knows of a policy from this instance, and what the log knows of the fleet.
@@ -135,4 +165,91 @@ func (p *Policy) noteFingerprint(file string, log *slog.Logger) {
 		log.Warn("shadowlimit: the fleet has another policy file than this instance, which enforces the authoritative; "+
 			"see shadowlimit status POLICY for what it waits for", append(attrs, "stored", stored)...)
 	}
+}
+
+// Latest returns the last assessment, nil if it is old. An instance that has just started shows none of its own, and no alarm. One
+// that has started without Redis must not show for long that there is no alarm.
+func (p *Policy) Latest() *stages.Assessment {
+	switch a := p.assessment.Load(); {
+	case a == nil && time.Since(p.started) < oldAfter:
+		return noAssessment
+	case a == nil:
+		return nil
+	case time.Since(a.At) < oldAfter:
+		return a.Assessment
+	}
+	return nil
+}
+
+// oldAfter is the age at which an assessment is left out of metrics: four rounds of
+// the leader without one.
+const oldAfter = time.Minute
+
+// noAssessment stands in before the first assessment, so that all series are there from
+// the start.
+var noAssessment = func() *stages.Assessment {
+	a := &stages.Assessment{}
+	for _, ratio := range evidence.AllRatios {
+		if part := a.Gate.Ratio(ratio); part != nil {
+			part.Score = 1
+		}
+	}
+	return a
+}()
+
+// AssessmentAge returns how long ago the last assessment was made, or this instance began to compare where there is none.
+func (p *Policy) AssessmentAge() time.Duration {
+	if a := p.assessment.Load(); a != nil {
+		return time.Since(a.At)
+	}
+	return time.Since(p.started)
+}
+
+// lastAssessment returns the last assessment in the applied state.
+func (p *Policy) lastAssessment(now time.Time) (stages.Assessment, error) {
+	state := *p.Stage.State()
+	last := p.LastJudged(&state)
+	if last == nil {
+		return p.unjudged(state, now), nil
+	}
+	if time.Since(last.At) > oldAfter {
+		return stages.Assessment{}, status.ErrOld
+	}
+
+	return last.In(state), nil
+}
+
+// LastJudged returns the last assessment of the evidence that a state has, nil if there is
+// none. Another beginning is other evidence, even of the same fingerprint.
+func (p *Policy) LastJudged(state *stages.State) *assessment {
+	if last := p.assessment.Load(); last != nil && last.State.Since.Equal(state.Since) {
+		return last
+	}
+	return nil
+}
+
+// unjudged is the assessment of a policy that this instance has not assessed yet.
+func (p *Policy) unjudged(state stages.State, now time.Time) stages.Assessment {
+	evidence := gate.Evidence{Since: now, Now: now}
+	a := stages.Assessment{
+		Spec: p.Spec, State: state, Evidence: evidence, Gate: gate.Assess(p.Spec.Config.Config, evidence),
+	}
+	a.Unevaluated("none", "the leader has not evaluated the current comparison yet: it does so every "+stages.EvaluateEvery.String())
+	return a
+}
+
+// assessment is one that was made at an instant of this process's clock.
+type assessment struct {
+	*stages.Assessment
+	At time.Time
+}
+
+// In returns the assessment in a state that may be newer.
+func (last *assessment) In(state stages.State) stages.Assessment {
+	a := *last.Assessment
+	if !state.Supersedes(a.State) {
+		state = a.State
+	}
+	a.MoveTo(state)
+	return a
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/clock"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/redisreply"
@@ -258,4 +260,49 @@ func (r *poller) restore(ctx context.Context, p *Policy, stored stages.State) (b
 			"policy", p.Spec.Policy, "stored", stored.Version.String(), "applied", applied.Version.String())
 	}
 	return true, err
+}
+
+// followLevels has every adaptive side follow. Without an answer of the store nothing is published.
+func (r *poller) followLevels(published map[string]adaptive.State) {
+	for _, p := range r.plan.Load().Policies {
+		for role, h := range p.Levels {
+			// Of two sides that share a level the first one follows for both.
+			if h == nil || !h.Follow(published) {
+				continue
+			}
+			side := algorithms.Role(role).String()
+			if p.Levels[0] == p.Levels[1] {
+				side = "both"
+			}
+			r.Log.Info("shadowlimit: another part of an adaptive limit holds", "policy", p.Spec.Policy,
+				"side", side, "level", int(h.Level()), "of", int(adaptive.Full))
+		}
+	}
+}
+
+// askDisk reads the stages of the last run. A disk that hangs is not waited for: they are applied when they come.
+func (r *poller) askDisk(ctx context.Context) {
+	if r.Disk == nil {
+		return
+	}
+	read := func() { r.fromDisk <- r.keeper.lastStages() }
+	if !clock.Within(ctx, diskPatience, read) {
+		r.Log.Warn("shadowlimit: the disk with the last stages does not answer; without Redis this instance enforces the authoritative")
+	}
+}
+
+// diskPatience is how long the first heartbeat waits for the stages of the last run.
+const diskPatience = 500 * time.Millisecond
+
+// takeFromDisk applies the stages of the last run. They count like those that this run has heard: what the store has
+// forgotten is written again. A canary is not enforced before the store was heard. Requires polling.
+func (r *poller) takeFromDisk() {
+	select {
+	case states := <-r.fromDisk:
+		for _, p := range r.compared() {
+			p.apply(states[p.Spec.Policy])
+		}
+		r.changes = 0 // what the store has of these policies is read once more
+	default:
+	}
 }

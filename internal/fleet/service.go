@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
@@ -90,36 +89,4 @@ func saturationOf(signal func() float64) (ratio *float64) {
 		return nil
 	}
 	return &v
-}
-
-// rules returns the rules of a plan, each once.
-func (p *Plan) rules() (rules []adaptive.Rule) {
-	known := map[string]bool{}
-	for _, t := range p.Policies {
-		for _, h := range t.Levels {
-			if h != nil && !known[h.Key()] {
-				known[h.Key()] = true
-				rules = append(rules, *h.Rule())
-			}
-		}
-	}
-	return rules
-}
-
-// followLevels has every adaptive side follow. Without an answer of the store nothing is published.
-func (r *poller) followLevels(published map[string]adaptive.State) {
-	for _, p := range r.plan.Load().Policies {
-		for role, h := range p.Levels {
-			// Of two sides that share a level the first one follows for both.
-			if h == nil || !h.Follow(published) {
-				continue
-			}
-			side := algorithms.Role(role).String()
-			if p.Levels[0] == p.Levels[1] {
-				side = "both"
-			}
-			r.Log.Info("shadowlimit: another part of an adaptive limit holds", "policy", p.Spec.Policy,
-				"side", side, "level", int(h.Level()), "of", int(adaptive.Full))
-		}
-	}
 }
