@@ -1,13 +1,10 @@
 package replay
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
@@ -49,71 +46,6 @@ type ClientLosing struct {
 	Cause      string  `json:"cause"`
 	CauseShare float64 `json:"cause_share"`
 }
-
-// clients counts the keys of the whole log; nil if there is none.
-func (r *run) clients() *ClientsResult {
-	if len(r.keys) == 0 {
-		return nil
-	}
-
-	result := &ClientsResult{OfAtLeast: activeRequests, Worst: []ClientLosing{}}
-	var losing [len(losses)]int64
-	var losers []int
-	for id := range r.keys {
-		k := &r.keys[id]
-		if k.allowed+k.denied < activeRequests {
-			continue
-		}
-		result.Active++
-		if k.newlyDenied == 0 {
-			continue
-		}
-		losers = append(losers, id)
-		for i, share := range losses {
-			if float64(k.newlyDenied) >= share*float64(k.allowed) {
-				losing[i]++
-			}
-		}
-	}
-
-	for i, share := range losses {
-		result.Losing = append(result.Losing, ClientsLosing{share, losing[i], float64(losing[i]) / float64(max(1, result.Active))})
-	}
-	slices.SortFunc(losers, func(a, b int) int {
-		x, y := &r.keys[a], &r.keys[b]
-		return cmp.Or(cmp.Compare(y.loss(), x.loss()), cmp.Compare(y.newlyDenied, x.newlyDenied), cmp.Compare(a, b))
-	})
-	for _, id := range losers[:min(worstShown, len(losers))] {
-		if r.events.keys[id] != "" {
-			result.Worst = append(result.Worst, r.losing(uint32(id)))
-		}
-	}
-	return result
-}
-
-// losing says what a key loses, and why.
-func (r *run) losing(id uint32) ClientLosing {
-	k := &r.keys[id]
-	one := ClientLosing{Key: r.events.keys[id], Allowed: k.allowed, Lost: k.newlyDenied, Share: k.loss()}
-
-	var most evidence.Cause
-	var sum int64
-	causes := r.causes.clients[id]
-	if causes == nil {
-		return one
-	}
-	for cause, n := range causes {
-		sum += n
-		if n > causes[most] {
-			most = evidence.Cause(cause)
-		}
-	}
-	one.Cause, one.CauseShare = most.String(), float64(causes[most])/float64(sum)
-	return one
-}
-
-// loss returns the share that is lost of what the authoritative allows the key.
-func (k *keyTally) loss() float64 { return float64(k.newlyDenied) / float64(max(1, k.allowed)) }
 
 // Loses reports whether any active client loses anything that is worth a table.
 func (r *ClientsResult) Loses() bool { return r != nil && r.Losing[0].Clients > 0 }

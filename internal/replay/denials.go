@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -40,61 +38,10 @@ type KeyHarm struct {
 	DeniedAfter  int64 `json:"denied_after"`  // by the candidate
 }
 
-// noteNever counts a denial by which a client waits in vain.
-func (r *run) noteNever(cost int64, o *[2]algorithms.Observation) {
-	r.largest = max(r.largest, cost)
-	for role := range o {
-		if d := &o[role].Decision; o[role].Status == algorithms.Judged && !d.Allowed && d.RetryAfter == algorithms.Never {
-			r.never[role]++
-		}
-	}
-}
-
-func (r *run) deniedBy() (d Denials) {
-	sides := [2]*SideDenials{&d.Authoritative, &d.Candidate}
-	var requests int64
-	for i := range r.keys {
-		k := &r.keys[i]
-		requests += k.allowed + k.denied
-		for role, n := range [2]int64{k.denied, k.deniedAfter} {
-			sides[role].Requests += n
-			if n > 0 {
-				sides[role].Keys++
-			}
-		}
-	}
-
-	for role, s := range sides {
-		s.Never = r.never[role]
-		if requests > 0 {
-			share := float64(s.Requests) / float64(requests)
-			s.Share = &share
-		}
-	}
-	d.LargestCost = r.largest
-	return d
-}
-
-// harmed returns all keys with a count above 0, the largest first, ties by key.
-func (r *run) harmed(count func(*keyTally) int64) (list []KeyHarm) {
-	for id := range r.keys {
-		k := &r.keys[id]
-		if n := count(k); n > 0 {
-			list = append(list, KeyHarm{evidence.KeyCount{Key: r.events.keys[id], Count: n}, k.allowed + k.denied, k.denied, k.deniedAfter})
-		}
-	}
-	slices.SortFunc(list, func(a, b KeyHarm) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
-	return list
-}
-
 // shown returns the part of a list of keys that a report names, [] for an empty one. It is a copy: there may be millions of keys.
 func shown(list []KeyHarm) []KeyHarm {
 	return append([]KeyHarm{}, list[:min(len(list), status.TopKeys)]...)
 }
-
-func (k *keyTally) losses() int64 { return k.newlyDenied }
-
-func (k *keyTally) gains() int64 { return k.newlyAllowed }
 
 func countsOf(list []KeyHarm) []evidence.KeyCount {
 	counts := make([]evidence.KeyCount, len(list))

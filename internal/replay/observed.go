@@ -43,9 +43,6 @@ type DifferingHour struct {
 	ModelAllows int64     `json:"model_allows"`
 }
 
-// shownHours is how many hours an agreement names.
-const shownHours = 5
-
 // model counts how the authoritative differs from the log. Its outcomes have the log for their authoritative and
 // the model for their candidate.
 type model struct {
@@ -55,50 +52,46 @@ type model struct {
 }
 
 // observe compares the answer of the authoritative with what the log says.
-func (r *run) observe(e event, o *algorithms.Observation) {
-	if r.model == nil {
-		r.model = &model{hours: map[int64]*evidence.Tally{}, keys: map[uint32]*[2]int64{}}
-	}
-
+func (m *model) observe(e event, o *algorithms.Observation) {
 	sides := [2]algorithms.Observation{{Status: algorithms.Judged}, {Status: algorithms.Judged}}
 	sides[0].Decision.Allowed = e.observed == ObservedAllowed
 	sides[1].Decision.Allowed = o.Decision.Allowed
 	outcome := evidence.Compare(&sides)
-	r.model.total[outcome]++
+	m.total[outcome]++
 
 	hour := time.UnixMicro(e.at).Unix() / 3600
-	if r.model.hours[hour] == nil {
-		r.model.hours[hour] = &evidence.Tally{}
+	if m.hours[hour] == nil {
+		m.hours[hour] = &evidence.Tally{}
 	}
-	r.model.hours[hour][outcome]++
+	m.hours[hour][outcome]++
 
 	if outcome == evidence.NewlyDenied || outcome == evidence.NewlyAllowed {
-		if r.model.keys[e.key] == nil {
-			r.model.keys[e.key] = &[2]int64{}
+		if m.keys[e.key] == nil {
+			m.keys[e.key] = &[2]int64{}
 		}
-		r.model.keys[e.key][outcome-evidence.NewlyDenied]++
+		m.keys[e.key][outcome-evidence.NewlyDenied]++
 	}
 }
 
-// agreement is nil if the log does not say what the limiter did.
-func (r *run) agreement() *Agreement {
-	if r.model == nil {
+// agreement is nil if the log does not say what the limiter did. The evaluations are those of the run.
+func (m *model) agreement(names []string, evaluations int64) *Agreement {
+	if m == nil {
 		return nil
 	}
 
-	t := r.model.total
+	t := m.total
 	ratios := t.Ratios()
 	a := &Agreement{
-		Requests: t.Comparisons(), Unknown: r.total.Evaluations() - t.Comparisons(), Agree: t[evidence.AgreeAllow] + t[evidence.AgreeDeny],
+		Requests: t.Comparisons(), Unknown: evaluations - t.Comparisons(), Agree: t[evidence.AgreeAllow] + t[evidence.AgreeDeny],
 		ModelDenies: t[evidence.NewlyDenied], ModelDeniesRatio: ratios.NewlyDenied,
 		ModelAllows: t[evidence.NewlyAllowed], ModelAllowsRatio: ratios.NewlyAllowed,
-		Hours: r.model.worstHours(),
+		Hours: m.worstHours(),
 	}
 	if a.Requests > 0 {
 		share := float64(a.Agree) / float64(a.Requests)
 		a.Agreement = &share
 	}
-	a.KeysModelDenied, a.KeysModelAllows = r.worstKeys(0), r.worstKeys(1)
+	a.KeysModelDenied, a.KeysModelAllows = m.worstKeys(names, 0), m.worstKeys(names, 1)
 	return a
 }
 
@@ -117,12 +110,15 @@ func (m *model) worstHours() []DifferingHour {
 	return list[:min(len(list), shownHours)]
 }
 
+// shownHours is how many hours an agreement names.
+const shownHours = 5
+
 // worstKeys are the keys that differ most in one direction.
-func (r *run) worstKeys(direction int) []evidence.KeyCount {
+func (m *model) worstKeys(names []string, direction int) []evidence.KeyCount {
 	all := []evidence.KeyCount{}
-	for key, counts := range r.model.keys {
+	for key, counts := range m.keys {
 		if n := counts[direction]; n > 0 {
-			all = append(all, evidence.KeyCount{Key: r.events.keys[key], Count: n})
+			all = append(all, evidence.KeyCount{Key: names[key], Count: n})
 		}
 	}
 	return evidence.MergeTop(status.TopKeys, all)

@@ -4,9 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"io"
 
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
@@ -15,19 +13,6 @@ import (
 var pageText string
 
 var pageTemplate = status.Template(pageText)
-
-// WriteHTML writes the report as one page that needs no other file, runs no script and loads nothing. Its parts are those of the status
-// page. Keys stand in it as in the text: in clear, with control characters as escapes.
-func (r *Report) WriteHTML(w io.Writer) error {
-	v := pageView{Report: r, Style: status.Style, Security: status.FilePolicy}
-	for i := range r.Policies {
-		v.Policies = append(v.Policies, policyView{&r.Policies[i]})
-	}
-	if err := pageTemplate.Execute(w, v); err != nil {
-		return fmt.Errorf("replay: write the page: %w", err)
-	}
-	return nil
-}
 
 // pageView is the data of the page's template.
 type pageView struct {
@@ -66,22 +51,4 @@ func (p policyView) Model() (list []string) {
 			a.of(), humanize.Grouped(a.ModelDenies), humanize.Grouped(a.ModelAllows)))
 	}
 	return list
-}
-
-// Drawn draws each candidate by both harms.
-func (r *SweepReport) Drawn() status.Chart {
-	var points []status.Place
-	for i := range r.Candidates {
-		c := &r.Candidates[i]
-		if c.Ratios.NewlyDenied == nil || c.Ratios.NewlyAllowed == nil {
-			continue
-		}
-		class := evidence.NewlyDenied.String()
-		if c.Dominated {
-			class = "dominated"
-		}
-		points = append(points, status.Place{X: *c.Ratios.NewlyAllowed, Y: *c.Ratios.NewlyDenied, Class: class})
-	}
-	const caption = "Newly denied, upwards, by newly allowed, to the right; dominated candidates are grey"
-	return status.Scatter(caption, "the tables below have its numbers", points, r.Threshold)
 }

@@ -1,12 +1,11 @@
 package replay
 
 import (
-	"cmp"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -64,22 +63,6 @@ type Hurt struct {
 // leastAllowed is how many requests a key must be allowed before its share says anything.
 const leastAllowed = 20
 
-func (r *run) hurt() (h Hurt) {
-	for id, k := range r.keys {
-		if k.newlyDenied == 0 {
-			continue
-		}
-		h.Keys++
-		if loses := float64(k.newlyDenied) / float64(k.allowed); k.allowed >= leastAllowed && loses > h.Loses {
-			h.Worst, h.Loses = r.events.keys[id], loses
-		}
-	}
-	if h.Keys > 0 {
-		h.Share = float64(h.Keys) / float64(len(r.keys))
-	}
-	return h
-}
-
 // String is a sentence for a terminal; "" if no key is hurt.
 func (h *Hurt) String() string {
 	if h.Keys == 0 {
@@ -104,6 +87,45 @@ func (r *Report) Join(other *Report) {
 	}
 }
 
+// WriteText writes the report as text for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+
+	b.WriteString(humanize.Counted(r.Requests, "request"))
+	if r.First != nil {
+		const stamp = "2006-01-02 15:04:05"
+		fmt.Fprintf(&b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), humanize.Span(r.Last.Sub(*r.First)))
+	}
+
+	if r.SkippedLines > 0 {
+		fmt.Fprintf(&b, ", %s skipped", humanize.Counted(r.SkippedLines, "line"))
+	}
+	b.WriteString("\n")
+
+	for i := range r.Policies {
+		r.Policies[i].writeText(&b)
+	}
+
+	_, err := io.WriteString(w, humanize.Wrap(b.String(), textWidth))
+	return err
+}
+
+// textWidth is the width of a terminal as it is opened.
+const textWidth = 80
+
+// WriteHTML writes the report as one page that needs no other file, runs no script and loads nothing. Its parts are those of the status
+// page. Keys stand in it as in the text: in clear, with control characters as escapes.
+func (r *Report) WriteHTML(w io.Writer) error {
+	v := pageView{Report: r, Style: status.Style, Security: status.FilePolicy}
+	for i := range r.Policies {
+		v.Policies = append(v.Policies, policyView{&r.Policies[i]})
+	}
+	if err := pageTemplate.Execute(w, v); err != nil {
+		return fmt.Errorf("replay: write the page: %w", err)
+	}
+	return nil
+}
+
 // Walked says when the candidate would have been enforced, in one line and in UTC; "" where no step was asked for.
 func (p *PolicyReport) Walked() string {
 	const stamp = "2006-01-02 15:04"
@@ -118,54 +140,38 @@ func (p *PolicyReport) Walked() string {
 	return fmt.Sprintf("would have been: %s at %s, promoted at %s", p.firstStep, p.PassedAt.Format(stamp), p.PromotedAt.Format(stamp))
 }
 
-func (r *run) report() *Report {
-	p := PolicyReport{
-		Name:          r.cfg.Policy,
-		Authoritative: r.describe(algorithms.Authoritative),
-		Candidate:     r.describe(algorithms.Candidate),
-		Summary:       r.summary(),
+func (p *PolicyReport) writeText(b *strings.Builder) {
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Name, humanize.Counted(p.Keys, "key"))
+	if p.Sweep != nil {
+		p.Sweep.writeText(b, p)
+		return
 	}
-	r.assess(&p)
+	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n", p.Authoritative, p.Candidate)
+	p.Observed.writeText(b)
+	b.WriteByte('\n')
 
-	p.TopNewlyDenied, p.TopNewlyAllowed = shown(r.harmed((*keyTally).losses)), shown(r.harmed((*keyTally).gains))
-	p.CausesNewlyDenied, p.CausesNewlyAllowed = status.CausesOf(r.causes.denied[:]), status.CausesOf(r.causes.allowed[:])
-	p.Denied = r.deniedBy()
-	p.Hurt = r.hurt()
-	p.Observed = r.agreement()
-	p.Clients = r.clients()
-
-	report := &Report{Requests: int64(r.events.Len()), Policies: []PolicyReport{p}}
-	if list := &r.events.list; list.len() > 0 {
-		first, last := time.UnixMicro(list.at(0).at).UTC(), time.UnixMicro(list.last().at).UTC()
-		report.First, report.Last = &first, &last
+	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail
+	p.Denied.writeText(b)
+	status.WriteCauses(b, "newly denied", p.CausesNewlyDenied)
+	status.WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
+	if text := p.NotCompared(); text != "" {
+		fmt.Fprintf(b, "  %s\n", text)
 	}
+	p.writeHurt(b)
+	b.WriteByte('\n')
 
-	return report
+	p.Gate.WriteText(b)
+	if text := p.Walked(); text != "" {
+		fmt.Fprintf(b, "\n%s\n", text)
+	}
+	writeHarmed(b, "newly denied", p.TopNewlyDenied)
+	writeHarmed(b, "newly allowed", p.TopNewlyAllowed)
 }
 
-// summary counts exactly: a replay has seen every key, where the ledger's counts of keys are estimates.
-func (r *run) summary() status.Summary {
-	s := status.Summarize(r.total)
-	s.AddCost(r.total, (&evidence.History{Minutes: r.minutes}).Extra())
-	s.Keys = int64(len(r.events.keys))
-	if r.first {
-		s.Ratios.ExtraLoad = nil
+// writeHurt says which keys lose how much of their own requests.
+func (p *PolicyReport) writeHurt(b *strings.Builder) {
+	if text := p.Hurt.String(); text != "" {
+		fmt.Fprintf(b, "\nwhom it would hurt\n  %s\n", text)
+		p.Clients.write(b)
 	}
-
-	losers, winners := r.harmed((*keyTally).losses), r.harmed((*keyTally).gains)
-	s.KeysNewlyDenied, s.KeysNewlyAllowed = int64(len(losers)), int64(len(winners))
-	s.TopNewlyDenied, s.TopNewlyAllowed = countsOf(shown(losers)), countsOf(shown(winners))
-	return s
-}
-
-// describe returns the text of a side: the configured one, or its short form.
-func (r *run) describe(role algorithms.Role) string {
-	return cmp.Or(r.cfg.Texts[role], shortForm(r.cfg.Sides[role]))
-}
-
-func shortForm(s algorithms.Side) string {
-	if !s.Present() {
-		return "none"
-	}
-	return s.Algorithm.Name() + ":" + s.Limit.String()
 }

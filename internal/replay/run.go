@@ -2,6 +2,8 @@ package replay
 
 import (
 	"bufio"
+	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 // Config names the two sides of a replay, their store, and the outputs.
@@ -87,24 +90,10 @@ type run struct {
 	into      [][2]algorithms.Observation
 	decisions *bufio.Writer
 	lines     decisionLines
-	total     evidence.Tally
-	model     *model // compares the authoritative with the log; nil if the log does not say what the limiter did
-	keys      []keyTally
-	denied    []int64 // for each key that the authoritative denied, the minute of its first denial
-	minutes   []evidence.Minute
-	hours     []evidence.Hour                         // of the protected keys
-	causes    *causes                                 // of differences; nil if they are not asked for
-	never     [2]int64                                // denials by which a client waits in vain, by role
-	largest   int64                                   // cost
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
-	first     bool                                    // there is no authoritative
 	unsettled settlements
-}
-
-type keyTally struct {
-	denied, newlyDenied, newlyAllowed int64
-	allowed                           int64 // by the authoritative
-	deniedAfter                       int64 // by the candidate
+	model     *model // compares the authoritative with the log; nil if the log does not say what the limiter did
+	counts
 }
 
 func newRun(events *Events, cfg Config) *run {
@@ -112,9 +101,11 @@ func newRun(events *Events, cfg Config) *run {
 	r := &run{
 		events: events, cfg: cfg,
 		checks: make([]algorithms.Check, batch), into: make([][2]algorithms.Observation, batch),
-		keys:   make([]keyTally, len(events.keys)),
-		causes: &causes{clients: map[uint32]*[len(evidence.AllCauses)]int64{}},
-		first:  !cfg.Sides[algorithms.Authoritative].Present() && !cfg.Logged,
+		counts: counts{
+			first: !cfg.Sides[algorithms.Authoritative].Present() && !cfg.Logged,
+			names: events.keys, keys: make([]keyTally, len(events.keys)),
+			causes: &causes{clients: map[uint32]*[len(evidence.AllCauses)]int64{}},
+		},
 	}
 
 	// The checks of a batch are used again for the next one; policy and sides stay.
@@ -165,11 +156,28 @@ func (r *run) judgeBatch(ctx context.Context, events []event) error {
 	return nil
 }
 
+// judgeEach is judge for a policy that settles: the answer to a request may come before the next one.
+func (r *run) judgeEach(ctx context.Context, events []event) error {
+	for i := range events {
+		e := &events[i]
+		if err := r.settle(ctx, r.cfg.Pair, e.at); err != nil {
+			return err
+		}
+		if err := r.judgeBatch(ctx, events[i:i+1]); err != nil {
+			return err
+		}
+		if admits(&r.into[0]) {
+			r.answers(e, &r.checks[0])
+		}
+	}
+	return nil
+}
+
 // fill makes checks of a batch of events. They are valid until the next call.
 func (r *run) fill(events []event) []algorithms.Check {
 	checks := r.checks[:len(events)]
 	for i, e := range events {
-		checks[i].Key = r.events.keys[e.key]
+		checks[i].Key = r.names[e.key]
 		checks[i].Cost = e.cost
 		checks[i].At = time.UnixMicro(e.at)
 		r.ask(&checks[i], &e)
@@ -206,6 +214,31 @@ func (r *run) ask(c *algorithms.Check, e *event) {
 	}
 }
 
+// answers has a request that was admitted settled when its answer comes.
+func (r *run) answers(e *event, c *algorithms.Check) {
+	if c.Receipt == nil || !c.Receipt.Any() {
+		return
+	}
+	terms := &r.events.terms[e.terms-1]
+	heap.Push(&r.unsettled, algorithms.Settlement{Receipt: c.Receipt, Cost: terms.Final, At: c.At.Add(terms.Delay)})
+}
+
+// settle makes the costs final whose answers came until an instant.
+func (r *run) settle(ctx context.Context, pair algorithms.Pair, until int64) error {
+	for len(r.unsettled) > 0 && r.unsettled[0].At.UnixMicro() <= until {
+		settler, ok := pair.(algorithms.Settler)
+		if !ok {
+			return errors.New("replay: settle: the store of the replay cannot settle")
+		}
+		one := []algorithms.Settlement{heap.Pop(&r.unsettled).(algorithms.Settlement)}
+		var into [1][2]algorithms.Settled
+		if err := settler.Settle(ctx, one, into[:]); err != nil {
+			return fmt.Errorf("replay: settle: %w", err)
+		}
+	}
+	return nil
+}
+
 func (r *run) count(e event, c *algorithms.Check, o *[2]algorithms.Observation) error {
 	// A candidate whose expression yields an invalid limit fails for this request only, as
 	// it does in production. Any other error would make the whole report wrong.
@@ -238,13 +271,16 @@ func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation
 	r.noteNever(e.cost, o)
 
 	if e.observed != Unobserved && !r.cfg.Logged {
-		r.observe(e, &o[algorithms.Authoritative])
+		if r.model == nil {
+			r.model = &model{hours: map[int64]*evidence.Tally{}, keys: map[uint32]*[2]int64{}}
+		}
+		r.model.observe(e, &o[algorithms.Authoritative])
 	}
 
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
 	m.AddExtra(outcome, r.finalCost(&e)-1)
-	r.countProtected(m.Unix/evidence.MinutesPerHour, r.events.keys[e.key], outcome)
+	r.countProtected(m.Unix/evidence.MinutesPerHour, r.names[e.key], outcome)
 	if r.causes != nil && (outcome == evidence.NewlyDenied || outcome == evidence.NewlyAllowed) {
 		r.causes.note(e.key, r.first, c, o, outcome)
 	}
@@ -253,6 +289,14 @@ func (r *run) compare(e event, c *algorithms.Check, o *[2]algorithms.Observation
 	if k.count(outcome) {
 		r.denied = append(r.denied, m.Unix)
 	}
+}
+
+// finalCost is what a request costs in the end.
+func (r *run) finalCost(e *event) int64 {
+	if r.cfg.Settles && e.terms > 0 && r.events.terms[e.terms-1].Settles {
+		return r.events.terms[e.terms-1].Final
+	}
+	return e.cost
 }
 
 // countProtected counts a comparison of a protected key, by the hour as instances do. Events come in order.
@@ -266,39 +310,41 @@ func (r *run) countProtected(hour int64, key string, o evidence.Outcome) {
 	r.hours[len(r.hours)-1].CountProtected(key, algorithms.Authoritative, o)
 }
 
-// count reports whether the authoritative denied the key for the first time.
-func (k *keyTally) count(o evidence.Outcome) (first bool) {
-	before := k.denied
-	switch o {
-	case evidence.AgreeAllow:
-		k.allowed++
-	case evidence.AgreeDeny:
-		k.denied++
-		k.deniedAfter++
-	case evidence.ExpectedDenied:
-		k.allowed++
-		k.deniedAfter++
-	case evidence.ExpectedAllowed:
-		k.denied++
-	case evidence.NewlyDenied:
-		k.allowed++
-		k.newlyDenied++
-		k.deniedAfter++
-	case evidence.NewlyAllowed:
-		k.denied++
-		k.newlyAllowed++
+func (r *run) report() *Report {
+	p := PolicyReport{
+		Name:          r.cfg.Policy,
+		Authoritative: r.describe(algorithms.Authoritative),
+		Candidate:     r.describe(algorithms.Candidate),
+		Summary:       r.summary(),
+	}
+	r.assess(&p)
+
+	p.TopNewlyDenied, p.TopNewlyAllowed = shown(r.harmed((*keyTally).losses)), shown(r.harmed((*keyTally).gains))
+	p.CausesNewlyDenied, p.CausesNewlyAllowed = status.CausesOf(r.causes.denied[:]), status.CausesOf(r.causes.allowed[:])
+	p.Denied = r.deniedBy()
+	p.Hurt = r.hurt()
+	p.Observed = r.model.agreement(r.names, r.total.Evaluations())
+	p.Clients = r.clients()
+
+	report := &Report{Requests: int64(r.events.Len()), Policies: []PolicyReport{p}}
+	if list := &r.events.list; list.len() > 0 {
+		first, last := time.UnixMicro(list.at(0).at).UTC(), time.UnixMicro(list.last().at).UTC()
+		report.First, report.Last = &first, &last
 	}
 
-	return before == 0 && k.denied > 0
+	return report
 }
 
-// minute returns the counts of an event's minute. Events come in order.
-func (r *run) minute(at int64) *evidence.Minute {
-	unix := time.UnixMicro(at).Unix() / evidence.SecondsPerMinute
-	if n := len(r.minutes); n == 0 || r.minutes[n-1].Unix != unix {
-		r.minutes = append(r.minutes, evidence.Minute{Unix: unix})
+// describe returns the text of a side: the configured one, or its short form.
+func (r *run) describe(role algorithms.Role) string {
+	return cmp.Or(r.cfg.Texts[role], shortForm(r.cfg.Sides[role]))
+}
+
+func shortForm(s algorithms.Side) string {
+	if !s.Present() {
+		return "none"
 	}
-	return &r.minutes[len(r.minutes)-1]
+	return s.Algorithm.Name() + ":" + s.Limit.String()
 }
 
 // assess judges the candidate at the end of the log, and finds when its steps would have been taken.
@@ -331,7 +377,7 @@ func (r *run) evidence() gate.Evidence {
 		e.History = evidence.History{Minutes: r.minutes, Live: live, Hours: r.hours}
 	}
 	e.History.Distinct[evidence.KeysDenied], e.Denied = int64(len(r.denied)), r.denied
-	e.History.Distinct[evidence.KeysSeen] = int64(len(r.events.keys))
+	e.History.Distinct[evidence.KeysSeen] = int64(len(r.keys))
 	return e
 }
 
