@@ -3,6 +3,7 @@ package follow
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,11 +11,27 @@ import (
 	"time"
 )
 
+// files are the files of the logs, those that were rotated away and are still read among them.
+type files struct {
+	logs    []string // their paths
+	log     *slog.Logger
+	sources []*source
+	done    []doneFile
+	seq     int64
+	stream  *source // standard input; nil if it is not followed
+	missing map[int]bool
+	trouble map[int]string // with a log, as it was said
+	lost    bool           // lines are, which no candidate has seen
+	looked  time.Time      // when the logs' names were looked at last
+	before  time.Time      // and before that
+	woken   time.Time
+}
+
 // look finds out what has become of the logs' files: a log that was renamed has another file by its name, and one that was
 // truncated another beginning.
-func (f *Follower) look() {
+func (f *files) look() {
 	f.before, f.looked = f.looked, time.Now()
-	for log, path := range f.cfg.Logs {
+	for log, path := range f.logs {
 		if path == "-" {
 			continue
 		}
@@ -23,12 +40,12 @@ func (f *Follower) look() {
 			text = err.Error()
 		}
 		if text != "" && text != f.trouble[log] {
-			f.cfg.Log.Warn("shadowlimit: the log cannot be opened; it is tried again", "log", path, "error", text)
+			f.log.Warn("shadowlimit: the log cannot be opened; it is tried again", "log", path, "error", text)
 		}
 		f.trouble[log] = text
 	}
 	f.sources = slices.DeleteFunc(f.sources, func(s *source) bool {
-		done := s.pending == 0 && (s.over || s.gone && s.eof && time.Since(s.quiet) >= f.drainFor)
+		done := s.pending == 0 && (s.over || s.gone && s.eof && time.Since(s.quiet) >= drainFor)
 		if done && !s.over && s.grew() { // nothing was read for a while, as where the store was away
 			s.eof, s.quiet, done = false, time.Now(), false
 		}
@@ -42,11 +59,46 @@ func (f *Follower) look() {
 	})
 }
 
+// over reports whether all logs have ended: standard input does, and files never do.
+func (f *files) over() bool {
+	for _, path := range f.logs {
+		if path != "-" {
+			return false
+		}
+	}
+	return f.stream == nil || f.stream.over
+}
+
+// closeAll closes what is read.
+func (f *files) closeAll() {
+	for _, s := range f.sources {
+		s.close()
+	}
+}
+
+// wake has all logs looked at that had nothing to read.
+func (f *files) wake() {
+	f.woken = time.Now()
+	for _, s := range f.sources {
+		s.eof = s.over
+	}
+}
+
+// idle reports whether nothing is there to read.
+func (f *files) idle() bool {
+	for _, s := range f.sources {
+		if !s.eof {
+			return false
+		}
+	}
+	return true
+}
+
 // mostDone is how many files are remembered that were read to their ends.
 const mostDone = 64
 
 // finish forgets a source, but for what tells its file.
-func (f *Follower) finish(s *source) {
+func (f *files) finish(s *source) {
 	s.close()
 	if s.file != nil {
 		f.done = append(f.done[max(0, len(f.done)-mostDone+1):], doneFile{idOf(s.info), s.head})
@@ -62,13 +114,13 @@ type doneFile struct {
 // drainFor is how long a file is read on that is not the log's any more.
 const drainFor = time.Minute
 
-func (f *Follower) lookAt(log int, path string) error {
+func (f *files) lookAt(log int, path string) error {
 	now := f.current(log)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if now == nil && !f.missing[log] {
 			f.missing[log] = true
-			f.cfg.Log.Info("shadowlimit: waiting for the log, which is not there yet", "log", path)
+			f.log.Info("shadowlimit: waiting for the log, which is not there yet", "log", path)
 		}
 		return nil
 	}
@@ -112,7 +164,7 @@ func (f *Follower) lookAt(log int, path string) error {
 }
 
 // begin begins to read a file from its start.
-func (f *Follower) begin(log int, file *os.File, info fs.FileInfo) error {
+func (f *files) begin(log int, file *os.File, info fs.FileInfo) error {
 	first, err := headOf(file, headBytes)
 	if err != nil {
 		file.Close()
@@ -126,7 +178,7 @@ func (f *Follower) begin(log int, file *os.File, info fs.FileInfo) error {
 }
 
 // current returns the source of the file that has the log's name, nil if there is none.
-func (f *Follower) current(log int) *source {
+func (f *files) current(log int) *source {
 	for _, s := range f.sources {
 		if s.log == log && !s.gone {
 			return s
@@ -136,19 +188,19 @@ func (f *Follower) current(log int) *source {
 }
 
 // truncated has the rest of a file that was truncated read from its copy, which logrotate's copytruncate has made.
-func (f *Follower) truncated(s *source) {
+func (f *files) truncated(s *source) {
 	behind := !s.eof
 	s.rewind()
 	s.gone, s.quiet = true, time.Now()
-	path := f.cfg.Logs[s.log]
-	copied, info := f.copyOf(path, s.head, s.next)
+	path := f.logs[s.log]
+	copied, info := copyOf(path, s.head, s.next)
 	if copied == nil {
 		s.over = true
 		if !behind {
-			f.cfg.Log.Info("shadowlimit: the log was truncated after it was read", "log", path)
+			f.log.Info("shadowlimit: the log was truncated after it was read", "log", path)
 			return
 		}
-		f.cfg.Log.Warn("shadowlimit: the log was truncated, and no copy is beside it: what was not read before is lost", "log", path)
+		f.log.Warn("shadowlimit: the log was truncated, and no copy is beside it: what was not read before is lost", "log", path)
 		f.lost = true
 		return
 	}
@@ -157,7 +209,7 @@ func (f *Follower) truncated(s *source) {
 }
 
 // copyOf opens the file beside a log that has its beginning, and at least so many bytes; nil if there is none.
-func (f *Follower) copyOf(path string, has head, size int64) (*os.File, fs.FileInfo) {
+func copyOf(path string, has head, size int64) (*os.File, fs.FileInfo) {
 	if has.N == 0 {
 		return nil, nil
 	}
@@ -175,8 +227,8 @@ func (f *Follower) copyOf(path string, has head, size int64) (*os.File, fs.FileI
 }
 
 // beginFresh notes the files beside the logs that were rotated before anybody followed them: their lines are of before the beginning.
-func (f *Follower) beginFresh() {
-	for _, path := range f.cfg.Logs {
+func (f *files) beginFresh() {
+	for _, path := range f.logs {
 		for _, name := range besides(path) {
 			file, info, err := openFile(name)
 			if err != nil {
@@ -204,9 +256,9 @@ func besides(path string) (list []string) {
 
 // resume opens the files of a state. Of a log that was rotated meanwhile the old files are found beside it, unless they were
 // compressed.
-func (f *Follower) resume(has *state) error {
+func (f *files) resume(has *state) error {
 	f.seq, f.done = has.Seq, has.Done
-	for log, path := range f.cfg.Logs {
+	for log, path := range f.logs {
 		known := false
 		for i := range has.Sources {
 			saved := &has.Sources[i]
@@ -216,7 +268,7 @@ func (f *Follower) resume(has *state) error {
 			known = true
 			file, info := f.find(path, saved)
 			if file == nil {
-				f.cfg.Log.Warn("shadowlimit: the log was rotated while nothing followed it, and the old file is not beside it: its rest is lost",
+				f.log.Warn("shadowlimit: the log was rotated while nothing followed it, and the old file is not beside it: its rest is lost",
 					"log", path)
 				f.lost = true
 				continue
@@ -236,7 +288,7 @@ func (f *Follower) resume(has *state) error {
 }
 
 // find opens the file of a saved source, or its copy where it was truncated; nil if it is gone.
-func (f *Follower) find(path string, saved *savedSource) (*os.File, fs.FileInfo) {
+func (f *files) find(path string, saved *savedSource) (*os.File, fs.FileInfo) {
 	for _, name := range append([]string{path}, besides(path)...) {
 		file, info, err := openFile(name)
 		if err != nil {
@@ -247,7 +299,7 @@ func (f *Follower) find(path string, saved *savedSource) (*os.File, fs.FileInfo)
 		}
 		file.Close()
 	}
-	return f.copyOf(path, saved.Head, saved.Next)
+	return copyOf(path, saved.Head, saved.Next)
 }
 
 func isNamed(path string, info fs.FileInfo) bool {
@@ -260,7 +312,7 @@ var rotated = regexp.MustCompile(`^[.-][0-9][0-9.T_-]*$`)
 
 // between opens the files that the log has had since an instant and that were not read, the oldest first: it may have been rotated more
 // than once since anybody looked.
-func (f *Follower) between(log int, path string, since time.Time) error {
+func (f *files) between(log int, path string, since time.Time) error {
 	type found struct {
 		*os.File
 		info fs.FileInfo
@@ -293,7 +345,7 @@ func (f *Follower) between(log int, path string, since time.Time) error {
 }
 
 // knows reports whether a file, or one that it is a copy of, is read or was.
-func (f *Follower) knows(file *os.File, info fs.FileInfo) bool {
+func (f *files) knows(file *os.File, info fs.FileInfo) bool {
 	for _, s := range f.sources {
 		if s.file != nil && (os.SameFile(s.info, info) || s.head.N > 0 && s.head.begins(file)) {
 			return true

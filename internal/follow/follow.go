@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 	"github.com/shadowlimit/shadowlimit/internal/fleet"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
@@ -63,34 +64,25 @@ const (
 
 // Follower follows logs.
 type Follower struct {
-	cfg     Config
-	counts  counters
-	judge   judge
-	order   order
-	sources []*source
-	done    []doneFile
-	seq     int64
-	stream  *source // standard input; nil if it is not followed
-	missing map[int]bool
-	trouble map[int]string // with a log, as it was said
-	lost    bool           // lines are, which no candidate has seen
+	cfg    Config
+	counts counters
+	judge  judge
+	order  order
+	files
 
-	state    *stateFile // nil: there is none
-	until    int64      // us; up to this instant the logs were read, at the last checkpoint
-	minute   int64      // of the last line that was counted
-	unsent   []fleet.Counts
-	written  time.Time // when the last checkpoint was
-	took     time.Duration
-	looked   time.Time // when the logs' names were looked at last
-	before   time.Time // and before that
-	came     time.Time // when a line came last
-	woken    time.Time
-	drainFor time.Duration
+	state   *stateFile // nil: there is none
+	until   int64      // us; up to this instant the logs were read, at the last checkpoint
+	minute  int64      // of the last line that was counted
+	unsent  []fleet.Counts
+	written time.Time // when the last checkpoint was
+	took    time.Duration
+	came    time.Time // when a line came last
 }
 
 // New returns a follower that has not begun.
 func New(cfg Config) *Follower {
-	return &Follower{cfg: cfg, missing: map[int]bool{}, trouble: map[int]string{}, drainFor: drainFor, came: time.Now()}
+	files := files{logs: cfg.Logs, log: cfg.Log, missing: map[int]bool{}, trouble: map[int]string{}}
+	return &Follower{cfg: cfg, files: files, came: time.Now()}
 }
 
 // Run follows until ctx is over, or standard input where that is all there is. It then writes the last counts.
@@ -134,9 +126,7 @@ func (f *Follower) start(ctx context.Context) error {
 }
 
 func (f *Follower) close() {
-	for _, s := range f.sources {
-		s.close()
-	}
+	f.closeAll()
 	if f.state != nil {
 		f.state.close()
 	}
@@ -199,7 +189,7 @@ func (f *Follower) restore(has *state) {
 func (f *Follower) join(ctx context.Context, has *state) error {
 	since := time.Time{}
 	if len(f.order.lines) > 0 {
-		oldest := f.now().Add(-oldAfter)
+		oldest := f.cfg.Fleet.Now().Add(-oldAfter)
 		if since = time.UnixMicro(f.order.lines[0].At); since.Before(oldest) {
 			since = oldest
 		}
@@ -272,16 +262,6 @@ func (f *Follower) insist(ctx context.Context, what string, do func() error) err
 	}
 }
 
-// over reports whether all logs have ended: standard input does, and files never do.
-func (f *Follower) over() bool {
-	for _, path := range f.cfg.Logs {
-		if path != "-" {
-			return false
-		}
-	}
-	return f.stream == nil || f.stream.over
-}
-
 // turn reads what is there, judges it, and writes now and then.
 func (f *Follower) turn(ctx context.Context) error {
 	if time.Since(f.looked) >= lookEvery {
@@ -314,24 +294,6 @@ func (f *Follower) turn(ctx context.Context) error {
 	}
 	f.wake()
 	return nil
-}
-
-// wake has all logs looked at that had nothing to read.
-func (f *Follower) wake() {
-	f.woken = time.Now()
-	for _, s := range f.sources {
-		s.eof = s.over
-	}
-}
-
-// idle reports whether nothing is there to read.
-func (f *Follower) idle() bool {
-	for _, s := range f.sources {
-		if !s.eof {
-			return false
-		}
-	}
-	return true
 }
 
 // read reads some lines, from the file that is behind the others first, and returns how many there were.
@@ -426,7 +388,7 @@ func (f *Follower) bad(s *source, err error) {
 
 // emit judges the lines that may be judged, in their order.
 func (f *Follower) emit(all bool) {
-	now := f.now()
+	now := f.cfg.Fleet.Now()
 	for {
 		h, ok := f.order.next(all)
 		if !ok {
@@ -470,12 +432,9 @@ func (f *Follower) countLine(now time.Time, at int64) bool {
 	return true
 }
 
-// now is the time by the clock of the ledger.
-func (f *Follower) now() time.Time { return f.cfg.Fleet.Now() }
-
 // followedUntil returns the instant up to which the logs were read.
 func (f *Follower) followedUntil() int64 {
-	now := f.now()
+	now := f.cfg.Fleet.Now()
 	until := now.UnixMicro()
 	if !f.idle() || len(f.order.lines) > 0 {
 		until = min(until, f.order.mark.At)
@@ -485,7 +444,7 @@ func (f *Follower) followedUntil() int64 {
 
 // checkpoint keeps where the logs are and what was counted up to there, and writes that.
 func (f *Follower) checkpoint(ctx context.Context) error {
-	f.judge.sweep(min(f.order.mark.At, f.now().UnixMicro())) // a line may be ahead of the clock
+	f.judge.sweep(min(f.order.mark.At, f.cfg.Fleet.Now().UnixMicro())) // a line may be ahead of the clock
 	until := f.followedUntil()
 	err := f.insist(ctx, "write evidence", func() error {
 		counts, err := f.cfg.Fleet.Collect(ctx, time.UnixMicro(until))
@@ -572,20 +531,20 @@ func (f *Follower) end(ctx context.Context) error {
 	defer cancel()
 	if f.unsent != nil {
 		if err := f.send(write); err != nil {
-			return f.unwritten(err)
+			return unwritten(err, f.cfg.State)
 		}
 	}
 	if err := f.checkpoint(write); err != nil {
-		return f.unwritten(err)
+		return unwritten(err, f.cfg.State)
 	}
 	return nil
 }
 
-func (f *Follower) unwritten(err error) error {
-	if f.state == nil {
+func unwritten(err error, state string) error {
+	if state == "" {
 		return fmt.Errorf("the last counts are lost: %w", err)
 	}
-	return fmt.Errorf("the last counts are not written yet: the next start with %s writes them: %w", f.cfg.State, err)
+	return fmt.Errorf("the last counts are not written yet: the next start with %s writes them: %w", state, err)
 }
 
 // Lines returns what has become of the lines since the state began.
@@ -599,4 +558,16 @@ func DefaultState(folder, name string, logs []string) string {
 	}
 	h := headOfText(text)
 	return filepath.Join(folder, "shadowlimit", "follow", fmt.Sprintf("%s-%016x", name, h))
+}
+
+// Metrics returns the metrics of a follower, besides those of its harness.
+func (f *Follower) Metrics() prometheus.Collector {
+	labels := prometheus.Labels{"name": f.cfg.Name}
+	return &collector{
+		follower: f,
+		lines: prometheus.NewDesc("shadowlimit_follow_lines_total", "Lines of the followed logs, by result: read is a request that counts, "+
+			"unreadable is none, and too_old and ahead are requests that the ledger does not take.", []string{"result"}, labels),
+		behind: prometheus.NewDesc("shadowlimit_follow_behind_seconds", "How long ago the instant is up to which the logs were read and written.",
+			nil, labels),
+	}
 }

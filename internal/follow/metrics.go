@@ -31,18 +31,6 @@ func (c *counters) lines() Lines {
 	return Lines{c.read.Load(), c.unreadable.Load(), c.old.Load(), c.ahead.Load()}
 }
 
-// Metrics returns the metrics of a follower, besides those of its harness.
-func (f *Follower) Metrics() prometheus.Collector {
-	labels := prometheus.Labels{"name": f.cfg.Name}
-	return &collector{
-		follower: f,
-		lines: prometheus.NewDesc("shadowlimit_follow_lines_total", "Lines of the followed logs, by result: read is a request that counts, "+
-			"unreadable is none, and too_old and ahead are requests that the ledger does not take.", []string{"result"}, labels),
-		behind: prometheus.NewDesc("shadowlimit_follow_behind_seconds", "How long ago the instant is up to which the logs were read and written.",
-			nil, labels),
-	}
-}
-
 type collector struct {
 	follower      *Follower
 	lines, behind *prometheus.Desc
@@ -64,7 +52,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.lines, prometheus.CounterValue, float64(one.n), one.result)
 	}
 	if until := c.follower.counts.until.Load(); until > 0 {
-		behind := max(0, c.follower.now().Sub(time.UnixMicro(until)).Seconds())
+		behind := max(0, c.follower.cfg.Fleet.Now().Sub(time.UnixMicro(until)).Seconds())
 		out <- prometheus.MustNewConstMetric(c.behind, prometheus.GaugeValue, behind)
 	}
 }
