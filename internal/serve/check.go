@@ -2,13 +2,12 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -20,32 +19,6 @@ const (
 	mostBatch   = 100
 	mostMessage = 300 // characters of an error
 )
-
-// check answers POST /v1/check: one request, or a list of them, which are charged in their order.
-func (s *Server) check(w http.ResponseWriter, r *http.Request) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
-	if err != nil {
-		s.refuse(w, r, err)
-		return
-	}
-	requests, single, err := requestsOf(text)
-	if err != nil {
-		s.refuse(w, r, err)
-		return
-	}
-
-	// The client may leave meanwhile. It is charged all the same, as in the middleware.
-	answers := make([]answer, len(requests))
-	for i, p := range requests {
-		answers[i] = s.decide(r, p)
-	}
-
-	if single {
-		writeJSON(w, http.StatusOK, &answers[0])
-		return
-	}
-	writeJSON(w, http.StatusOK, answers)
-}
 
 // requestsOf reads one request, or a list. Of a list with a mistake nothing is charged.
 func requestsOf(text []byte) (list []*policies.Request, single bool, err error) {
@@ -84,36 +57,34 @@ func requestOf(text []byte) (*policies.Request, error) {
 	return p, nil
 }
 
-func (s *Server) decide(r *http.Request, p *policies.Request) answer {
-	if p.Route == "" {
-		p.Route = s.cfg.Route(cleanPath(p.Path))
-	}
-	if p.Time.IsZero() {
-		p.Time = time.Now()
-	}
-
-	d := s.limits.Decide(r.Context(), p)
-	return answerOf(d, s.limits.FieldsOf(&d))
-}
-
-// refuse answers a question that cannot be read. Its author is a programmer, so it is worded for one.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	status := http.StatusBadRequest
-	if tooLong := new(http.MaxBytesError); errors.As(err, &tooLong) {
-		status = http.StatusRequestEntityTooLarge
-		err = fmt.Errorf("the body has over %d bytes", mostBody)
-	}
-
-	// A name of a field that is shown may be as long as the request.
-	message := fmt.Sprintf("%.*s", mostMessage, err)
-	s.warned.say("a check cannot be read, so nothing is charged", "peer", r.RemoteAddr, "error", message)
-	writeJSON(w, status, map[string]string{"error": message})
-}
-
 // writeJSON writes an answer. An error of writing means that the client has left.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(v)
+}
+
+// settler makes a cost final by the token of a check: a *shadow.Harness.
+type settler interface {
+	SettleToken(ctx context.Context, token string, cost int64) error
+}
+
+// settlement is the question of POST /v1/settle.
+type settlement struct {
+	Token string `json:"token"`
+	Cost  *int64 `json:"cost"`
+}
+
+// settlementOf reads a question.
+func settlementOf(text []byte) (q settlement, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	switch err := decoder.Decode(&q); {
+	case err != nil:
+		return q, fmt.Errorf("want {\"token\": \"...\", \"cost\": 1}: %w", err)
+	case q.Cost == nil || *q.Cost < 0:
+		return q, errors.New("cost: want the final cost, a whole number of at least 0")
+	}
+	return q, nil
 }

@@ -11,6 +11,25 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
+// form is how a kind of proxy asks.
+type form struct {
+	method, uri string // the headers with the client's method and address
+	denied      int    // the status of a denial
+	full        int    // the status if too many requests wait for a turn
+}
+
+var (
+	// Traefik and Caddy answer their client with the whole response.
+	forwardAuth = form{forwardedMethod, forwardedURI, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	// nginx knows 401 and 403; it makes an error of any other status.
+	authRequest = form{originalMethod, originalURI, http.StatusForbidden, http.StatusForbidden}
+)
+
+var (
+	errPeer   = setupError{"it is on another machine, and no --proxy has its address"}
+	errRoutes = setupError{"policies read request.route, which it does not know: give the templates by --route"}
+)
+
 // Headers in which proxies write what they have received of their client. nginx has no names of its own: its snippet sets
 // them. A form reads its own names and no others, because a proxy overwrites only the names that it writes.
 const (

@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
+	"strings"
 )
 
 // loopback are the addresses of this machine. A program on it may ask anything by Check, so a proxy on it is believed.
@@ -28,12 +28,12 @@ func overUnix(r *http.Request) bool { return r.Context().Value(unixKey{}) != nil
 // thisMachine is the address of a peer that has none, because it asks over a Unix socket.
 const thisMachine = "127.0.0.1:0"
 
-// believes reports whether the peer is a proxy whose headers are believed.
-func (s *Server) believes(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
+// ofThisMachine reports whether a Host field is an address, or a name that no web page can have.
+func ofThisMachine(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
 	}
-	has := func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap().WithZone("")) }
-	return slices.ContainsFunc(loopback, has) || slices.ContainsFunc(s.cfg.Proxies, has)
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	_, err := netip.ParseAddr(host)
+	return err == nil || host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
