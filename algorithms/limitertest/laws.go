@@ -59,29 +59,6 @@ func upperBound(t *trial) {
 	t.holdsBound(events, t.judge(events...))
 }
 
-// holdsBound fails the trial if an interval admits more than the bound of the trial's algorithm and limit.
-func (t *trial) holdsBound(events []event, decisions []algorithms.Decision) {
-	var admitted []event
-	for i, d := range decisions {
-		if d.Allowed && events[i].cost > 0 {
-			admitted = append(admitted, events[i])
-		}
-	}
-
-	// Every interval from one admitted check to another: a longer one adds only time.
-	definition := ruleOf(t.subject.Algorithm.Name())
-	for i := range admitted {
-		sum := int64(0)
-		for j := i; j < len(admitted); j++ {
-			sum += admitted[j].cost
-			span := admitted[j].at - admitted[i].at
-			if most := definition.most(t.limit, span); sum > most {
-				t.Fatalf("%s admits %d units within %d us from %d, want at most %d", t.limit, sum, span, admitted[i].at, most)
-			}
-		}
-	}
-}
-
 // equalsOracle finds every other mistake, in the words of the definition.
 func equalsOracle(t *trial) {
 	events := t.drawEvents()
@@ -123,36 +100,6 @@ func peekIsPure(t *trial) {
 		}
 		return e.cost == 0
 	})
-}
-
-// sameWithout checks that the events that drop chooses have no influence: without them,
-// the decisions of all others stay the same.
-func (t *trial) sameWithout(drop func(event, algorithms.Decision) bool) {
-	events := t.drawEvents()
-
-	var kept []event
-	var want []algorithms.Decision
-	for i, d := range t.judge(events...) {
-		if !drop(events[i], d) {
-			kept = append(kept, events[i])
-			want = append(want, d)
-		}
-	}
-
-	// Where all events are dropped, there is no decision to compare.
-	if len(kept) == 0 {
-		return
-	}
-	t.equal(want, t.judge(kept...))
-}
-
-// equal fails the trial at the first decision that differs.
-func (t *trial) equal(want, got []algorithms.Decision) {
-	for i := range want {
-		if want[i] != got[i] {
-			t.Fatalf("event %d under %s\n  want %+v\n  got  %+v", i, t.limit, want[i], got[i])
-		}
-	}
 }
 
 // retryAfterExact finds waits that are rounded: a client that heeds them must be allowed,

@@ -45,24 +45,6 @@ func backwardsMintsNothing(t *trial) {
 // counts reports whether a check with that decision has moved the key's instant.
 func counts(e event, d algorithms.Decision) bool { return e.cost > 0 && d.Allowed }
 
-// drawWild draws events whose clock is set back now and then.
-func (t *trial) drawWild() []event {
-	// Steps around one window are the ones at which a key is moved or not. Steps of a few
-	// microseconds are those of two servers that take turns.
-	events := t.drawEvents()
-	w := t.limit.Window.Microseconds()
-	by := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 3*w), rapid.SampledFrom([]int64{w - 1, w, w + 1, 10 * w}))
-
-	behind := int64(0)
-	for i := range events {
-		if rapid.IntRange(0, 4).Draw(t.T, "step") == 0 {
-			behind += by.Draw(t.T, "by")
-		}
-		events[i].at -= behind
-	}
-	return events
-}
-
 // stepBackKeeps finds a step that forgets spent units, or counts it twice.
 func stepBackKeeps(t *trial) {
 	events := t.drawEvents()

@@ -1,27 +1,10 @@
 package limitertest
 
 import (
-	"context"
-	"time"
-
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
-
-// settle settles a receipt, and returns what became of it. It reports false for a pair whose charges stand.
-func (w *twins) settle(r *algorithms.Receipt, cost, at int64) (into [2]algorithms.Settled, ok bool) {
-	settler, ok := w.pair.(algorithms.Settler)
-	if !ok {
-		return into, false
-	}
-	var list [1][2]algorithms.Settled
-	err := settler.Settle(context.Background(), []algorithms.Settlement{{Receipt: r, Cost: cost, At: time.UnixMicro(at)}}, list[:])
-	if err != nil || list[0][0].Err != nil || list[0][1].Err != nil {
-		w.Fatalf("settle: %v, %+v", err, list[0])
-	}
-	return list[0], true
-}
 
 // settledAtOnceIsAsIf finds a refund that gives back too much, or too little: one that is made at once leaves what a check of the
 // final cost would have left.

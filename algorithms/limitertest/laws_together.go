@@ -22,25 +22,6 @@ type request struct {
 	costs []int64 // by policy; negative: it does not match
 }
 
-// drawLists draws requests at the instants of events.
-func (t *trial) drawLists(draw func() []event) *lists {
-	p := &lists{trial: t}
-	for range rapid.IntRange(2, 3).Draw(t.T, "policies") {
-		t.drawLimit()
-		p.limits = append(p.limits, t.limit)
-	}
-
-	for _, e := range draw() {
-		r := request{at: e.at, costs: []int64{e.cost}}
-		for range p.limits[1:] {
-			r.costs = append(r.costs, rapid.Int64Range(-1, 3).Draw(t.T, "cost"))
-		}
-		p.requests = append(p.requests, r)
-	}
-	p.limits[0] = t.limit // of the events
-	return p
-}
-
 // judge judges the requests on fresh keys, in one call, and returns the answers by request and policy. The sides of a policy are the
 // caller's, and may be others at each request.
 func (p *lists) judge(sides func(policy int) ([2]algorithms.Side, algorithms.Role)) [][][2]algorithms.Observation {

@@ -16,14 +16,6 @@ type twins struct {
 	sides [2]algorithms.Side
 }
 
-// newTwins returns two sides of one algorithm and limit, with a key of their own.
-func (t *trial) newTwins() *twins {
-	side := func(id string) algorithms.Side {
-		return algorithms.Side{ID: id, Algorithm: t.subject.Algorithm, Limit: t.limit}
-	}
-	return &twins{trial: t, key: freshName(), sides: [2]algorithms.Side{side("a"), side("b")}}
-}
-
 // evaluate charges the sides that the check has, both if it has none.
 func (w *twins) evaluate(e event, c algorithms.Check) [2]algorithms.Observation {
 	c.Policy, c.Key, c.Cost, c.At = w.policy, w.key, e.cost, time.UnixMicro(e.at)
@@ -57,6 +49,20 @@ func (w *twins) alone(e event, r algorithms.Role) algorithms.Decision {
 	c := algorithms.Check{Enforced: r}
 	c.Sides[r] = w.sides[r]
 	return w.evaluate(e, c)[r].Decision
+}
+
+// settle settles a receipt, and returns what became of it. It reports false for a pair whose charges stand.
+func (w *twins) settle(r *algorithms.Receipt, cost, at int64) (into [2]algorithms.Settled, ok bool) {
+	settler, ok := w.pair.(algorithms.Settler)
+	if !ok {
+		return into, false
+	}
+	var list [1][2]algorithms.Settled
+	err := settler.Settle(context.Background(), []algorithms.Settlement{{Receipt: r, Cost: cost, At: time.UnixMicro(at)}}, list[:])
+	if err != nil || list[0][0].Err != nil || list[0][1].Err != nil {
+		w.Fatalf("settle: %v, %+v", err, list[0])
+	}
+	return list[0], true
 }
 
 // twinsAgree finds a side whose answer depends on its role or on its place in the record, whatever the clock does.

@@ -155,3 +155,101 @@ func (t *trial) drawEvents() []event {
 		return event{now, cost.Draw(rt, "cost")}
 	}), 1, 40).Draw(t.T, "events")
 }
+
+// drawWild draws events whose clock is set back now and then.
+func (t *trial) drawWild() []event {
+	// Steps around one window are the ones at which a key is moved or not. Steps of a few
+	// microseconds are those of two servers that take turns.
+	events := t.drawEvents()
+	w := t.limit.Window.Microseconds()
+	by := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 3*w), rapid.SampledFrom([]int64{w - 1, w, w + 1, 10 * w}))
+
+	behind := int64(0)
+	for i := range events {
+		if rapid.IntRange(0, 4).Draw(t.T, "step") == 0 {
+			behind += by.Draw(t.T, "by")
+		}
+		events[i].at -= behind
+	}
+	return events
+}
+
+// drawLists draws requests at the instants of events.
+func (t *trial) drawLists(draw func() []event) *lists {
+	p := &lists{trial: t}
+	for range rapid.IntRange(2, 3).Draw(t.T, "policies") {
+		t.drawLimit()
+		p.limits = append(p.limits, t.limit)
+	}
+
+	for _, e := range draw() {
+		r := request{at: e.at, costs: []int64{e.cost}}
+		for range p.limits[1:] {
+			r.costs = append(r.costs, rapid.Int64Range(-1, 3).Draw(t.T, "cost"))
+		}
+		p.requests = append(p.requests, r)
+	}
+	p.limits[0] = t.limit // of the events
+	return p
+}
+
+// newTwins returns two sides of one algorithm and limit, with a key of their own.
+func (t *trial) newTwins() *twins {
+	side := func(id string) algorithms.Side {
+		return algorithms.Side{ID: id, Algorithm: t.subject.Algorithm, Limit: t.limit}
+	}
+	return &twins{trial: t, key: freshName(), sides: [2]algorithms.Side{side("a"), side("b")}}
+}
+
+// holdsBound fails the trial if an interval admits more than the bound of the trial's algorithm and limit.
+func (t *trial) holdsBound(events []event, decisions []algorithms.Decision) {
+	var admitted []event
+	for i, d := range decisions {
+		if d.Allowed && events[i].cost > 0 {
+			admitted = append(admitted, events[i])
+		}
+	}
+
+	// Every interval from one admitted check to another: a longer one adds only time.
+	definition := ruleOf(t.subject.Algorithm.Name())
+	for i := range admitted {
+		sum := int64(0)
+		for j := i; j < len(admitted); j++ {
+			sum += admitted[j].cost
+			span := admitted[j].at - admitted[i].at
+			if most := definition.most(t.limit, span); sum > most {
+				t.Fatalf("%s admits %d units within %d us from %d, want at most %d", t.limit, sum, span, admitted[i].at, most)
+			}
+		}
+	}
+}
+
+// sameWithout checks that the events that drop chooses have no influence: without them,
+// the decisions of all others stay the same.
+func (t *trial) sameWithout(drop func(event, algorithms.Decision) bool) {
+	events := t.drawEvents()
+
+	var kept []event
+	var want []algorithms.Decision
+	for i, d := range t.judge(events...) {
+		if !drop(events[i], d) {
+			kept = append(kept, events[i])
+			want = append(want, d)
+		}
+	}
+
+	// Where all events are dropped, there is no decision to compare.
+	if len(kept) == 0 {
+		return
+	}
+	t.equal(want, t.judge(kept...))
+}
+
+// equal fails the trial at the first decision that differs.
+func (t *trial) equal(want, got []algorithms.Decision) {
+	for i := range want {
+		if want[i] != got[i] {
+			t.Fatalf("event %d under %s\n  want %+v\n  got  %+v", i, t.limit, want[i], got[i])
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +17,93 @@ type clock struct {
 }
 
 func newClock(c Config) *clock { return &clock{layout: c.TimeFormat.layout, zone: c.Zone} }
+
+// find returns the time between the user and the request, and the text after it. The
+// name of a user may contain spaces, brackets and even times, so each bracket is tried
+// until one holds a time with a request behind it.
+func (c *clock) find(line []byte) (at int64, rest []byte, err error) {
+	if bytes.IndexByte(line, ' ') <= 0 {
+		return 0, nil, errNoTime
+	}
+
+	why := errNoTime
+	for {
+		i := bytes.IndexByte(line, '[')
+		if i < 0 {
+			return 0, nil, why
+		}
+
+		afterSpace := i > 0 && line[i-1] == ' '
+		line = line[i+1:]
+		if !afterSpace {
+			continue
+		}
+
+		// errNoRequest is the better reason: a line with a valid time lacks only its request.
+		at, length, err := c.bracketed(line)
+		if err != nil {
+			if why != errNoRequest {
+				why = err
+			}
+			continue
+		}
+
+		if rest = line[length+1:]; len(rest) > 1 && rest[0] == ' ' && rest[1] == '"' {
+			return at, rest, nil
+		}
+
+		why = errNoRequest
+	}
+}
+
+// bracketed reads the time at the start of a line, up to its closing bracket, and returns its length.
+func (c *clock) bracketed(line []byte) (at int64, length int, err error) {
+	// Nearly every log has this form, and no other is as quick to read.
+	if len(line) > stampLength && line[stampLength] == ']' && c.layout == "" {
+		if at, err = c.parse(line[:stampLength]); err == nil {
+			return at, stampLength, nil
+		}
+	}
+
+	const longest = 64
+	length = bytes.IndexByte(line[:min(len(line), longest)], ']')
+	if length < 0 && len(line) <= stampLength {
+		return 0, 0, errTimeEnds
+	}
+	if length < 0 {
+		return 0, 0, errBadTime
+	}
+
+	at, err = c.read(string(line[:length]), byMagnitude)
+	if err != nil && !errors.Is(err, errZone) && !errors.Is(err, errInstant) {
+		err = errBadTime
+	}
+	return at, length, err
+}
+
+// event returns the event of a line, whose key is its peer, the list of X-Forwarded-For that stands before it, and the text after
+// its status.
+func (c *clock) event(line []byte) (e Event, forwarded, rest []byte, err error) {
+	peer, forwarded, rest := cutHosts(line)
+	if peer == nil {
+		return Event{}, nil, nil, errNoHost
+	}
+
+	at, rest, err := c.find(rest)
+	if err != nil {
+		return Event{}, nil, nil, err
+	}
+
+	rest, closed := afterQuoted(rest)
+	if !closed {
+		return Event{}, nil, nil, errNoRequest
+	}
+	if !startsWithStatus(rest) {
+		return Event{}, nil, nil, errNoStatus
+	}
+
+	return Event{At: at, Key: plainHost(peer), Cost: 1}, forwarded, rest[4:], nil
+}
 
 // Forms of times besides RFC 3339 and numbers. A fraction of a second may follow the seconds of each.
 var (

@@ -3,7 +3,6 @@ package accesslog
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Format is the format of the lines of a log.
@@ -124,31 +123,6 @@ func (f Fields) cost() string {
 	}
 	return "cost"
 }
-
-// Config says how to read a log. The zero value detects the format.
-type Config struct {
-	Format Format
-	Fields Fields
-	// Requests keeps the fields for Event.Field. A line of a format with names then needs no key.
-	Requests bool
-	// Response keeps the fields for Event.Field, too, and the key as well.
-	Response bool
-	// Map names, for fields of a request such as user or headers.x-tenant, the field of the log that has it.
-	Map map[string]string
-	// TimeFormat is the form of the times; the zero value means all known ones.
-	TimeFormat TimeFormat
-	// Zone is of times without a zone; nil refuses them where the format does not say UTC.
-	Zone *time.Location
-	// Client, if set, finds the client by a line's peer and its X-Forwarded-For; nil takes the networks of one's own for proxies.
-	Client func(peer, forwarded string) string
-	// OnBadLine, if set, is called for every line that is skipped because it is no event.
-	OnBadLine func(BadLine)
-
-	clients *clients // of the log that is read
-}
-
-// fields reports whether lines keep their fields.
-func (c Config) fields() bool { return c.Requests || c.Response || c.Map["ip"] != "" }
 
 // Result counts the lines of a log. A blank line counts in Lines only.
 type Result struct {

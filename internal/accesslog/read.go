@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Event is one request of a log.
@@ -82,6 +85,24 @@ type BadLine struct {
 	Err  error
 }
 
+// NoEffectError is a wish that a log's format cannot fulfil, so that obeying it in silence would mislead.
+type NoEffectError struct {
+	Flag   string
+	Format Format
+	Advice string
+}
+
+// Error implements error.
+func (e NoEffectError) Error() string {
+	return fmt.Sprintf("%s has no effect on a log of the format %s: %s", e.Flag, e.Format, e.Advice)
+}
+
+// textFields are the fields of a line whose format knows their places. quoted.4 is the fourth text in quotes, and so on.
+var textFields = []string{
+	"ip", "user", "host", "method", "path", "query", "request", "status", "headers.referer", "headers.user-agent",
+	"headers.x-forwarded-for", "frontend",
+}
+
 // Bytes of a line that are kept. The fields of a common log are at the start of a
 // line, so a cut line is still read; the other formats need the whole line.
 const (
@@ -111,6 +132,58 @@ func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result,
 	}
 
 	return result, err
+}
+
+// Config says how to read a log. The zero value detects the format.
+type Config struct {
+	Format Format
+	Fields Fields
+	// Requests keeps the fields for Event.Field. A line of a format with names then needs no key.
+	Requests bool
+	// Response keeps the fields for Event.Field, too, and the key as well.
+	Response bool
+	// Map names, for fields of a request such as user or headers.x-tenant, the field of the log that has it.
+	Map map[string]string
+	// TimeFormat is the form of the times; the zero value means all known ones.
+	TimeFormat TimeFormat
+	// Zone is of times without a zone; nil refuses them where the format does not say UTC.
+	Zone *time.Location
+	// Client, if set, finds the client by a line's peer and its X-Forwarded-For; nil takes the networks of one's own for proxies.
+	Client func(peer, forwarded string) string
+	// OnBadLine, if set, is called for every line that is skipped because it is no event.
+	OnBadLine func(BadLine)
+
+	clients *clients // of the log that is read
+}
+
+// fields reports whether lines keep their fields.
+func (c Config) fields() bool { return c.Requests || c.Response || c.Map["ip"] != "" }
+
+// checkEffects refuses options that have no effect on a format.
+func (c Config) checkEffects(f Format) error {
+	if f.ByClient() {
+		const advice = "its fields have fixed places; name expressions by --key or --config"
+		for _, one := range []struct{ flag, value string }{
+			{"--time-field", c.Fields.Time}, {"--key-field", c.Fields.Key}, {"--cost-field", c.Fields.Cost},
+		} {
+			if one.value != "" {
+				return NoEffectError{one.flag, f, advice}
+			}
+		}
+		for _, from := range slices.Sorted(maps.Values(c.Map)) {
+			if !slices.Contains(textFields, from) && !strings.HasPrefix(from, "quoted.") {
+				return NoEffectError{"--map ..." + "=" + from, f, "its fields are " + strings.Join(textFields, ", ") + " and quoted.N"}
+			}
+		}
+	}
+
+	if c.TimeFormat.layout != "" && kinds[f].oneForm {
+		return NoEffectError{"--time-format", f, "its times have one form"}
+	}
+	if c.Zone != nil && kinds[f].utc {
+		return NoEffectError{"--time-zone", f, "its times are in UTC"}
+	}
+	return nil
 }
 
 func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (err error) {

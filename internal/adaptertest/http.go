@@ -104,16 +104,3 @@ func Mux(s *Service) *http.ServeMux {
 	mux.HandleFunc("GET /fail", s.ServeFailure)
 	return mux
 }
-
-// ServeFailure answers with an error of the server's, for frameworks whose writers are those of net/http.
-func (s *Service) ServeFailure(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "down", http.StatusServiceUnavailable)
-}
-
-// ServeStream is Stream for frameworks whose writers are those of net/http.
-func (s *Service) ServeStream(w http.ResponseWriter, r *http.Request) {
-	s.Stream(r.Context(), func(text string) {
-		io.WriteString(w, text)
-		http.NewResponseController(w).Flush()
-	})
-}

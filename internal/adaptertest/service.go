@@ -3,6 +3,7 @@ package adaptertest
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -87,6 +88,19 @@ func (s *Service) Hang(ctx context.Context) {
 
 // Panic is the handler of /panic.
 func (s *Service) Panic() { panic("a bug of the service") }
+
+// ServeFailure answers with an error of the server's, for frameworks whose writers are those of net/http.
+func (s *Service) ServeFailure(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "down", http.StatusServiceUnavailable)
+}
+
+// ServeStream is Stream for frameworks whose writers are those of net/http.
+func (s *Service) ServeStream(w http.ResponseWriter, r *http.Request) {
+	s.Stream(r.Context(), func(text string) {
+		io.WriteString(w, text)
+		http.NewResponseController(w).Flush()
+	})
+}
 
 // file is the policy file of most services. A tenant has two requests. The candidate allows one, which no response shows.
 const file = `

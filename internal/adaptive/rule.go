@@ -1,6 +1,9 @@
 package adaptive
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Level is the part of a limit that holds, in 64ths. Levels are coarse so that limits stay whole numbers of which few are
 // prepared.
@@ -72,6 +75,26 @@ func (s *State) Level() Level { return min(max(Full-s.Less, 1), Full) }
 
 // Least returns the least level that the rule can decide.
 func (r *Rule) Least() Level { return r.Steps[len(r.Steps)-1].Level }
+
+// Key is the rule as a text. Sides with equal rules share a level.
+func (r *Rule) Key() string {
+	return fmt.Sprintf("%d %v %d", r.Signal, r.Steps, r.Every.Microseconds())
+}
+
+// Valid reports whether a rule of another process can be followed.
+func (r *Rule) Valid() bool {
+	if r.Signal > Saturation || r.Every < LeastEvery || r.Every > MostEvery || len(r.Steps) < 1 || len(r.Steps) > 8 {
+		return false
+	}
+	last := Step{Level: Full}
+	for _, step := range r.Steps {
+		if step.Above <= last.Above || step.Level >= last.Level || step.Level < 1 {
+			return false
+		}
+		last = step
+	}
+	return true
+}
 
 // Next returns the state after a look at the evidence.
 func (r *Rule) Next(s State, e *Evidence, now time.Time) State {

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -95,4 +96,35 @@ func (d *disk) matching(pattern string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// documents reads a file of YAML, of JSON, which is YAML, or of TOML. Of a List or a ConfigMap of Kubernetes it returns what is inside.
+func (d *disk) documents(name string) ([]*value, error) {
+	text, err := d.read(name)
+	if err != nil {
+		return nil, err
+	}
+	if strings.EqualFold(filepath.Ext(name), ".toml") {
+		v, err := tomlValue(name, text)
+		return []*value{v}, err
+	}
+
+	// Tabs are in no string of JSON, and YAML does not take them.
+	if json.Valid([]byte(text)) {
+		text = strings.ReplaceAll(text, "\t", " ")
+	}
+	c := conversion{Place{name, 0}, mostValues, true}
+	around, err := c.values(text)
+	if err != nil {
+		return nil, err
+	}
+	var list []*value
+	for _, v := range around {
+		inside, err := c.inside(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, inside...)
+	}
+	return list, nil
 }

@@ -1,11 +1,9 @@
 package importer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,47 +136,6 @@ func (v *value) brief(b *strings.Builder) {
 	default:
 		b.WriteString(v.text)
 	}
-}
-
-// unknown names the fields of a limit that an importer does not know.
-func (in *Import) unknown(v *value, what string, known ...string) {
-	for _, f := range v.entries() {
-		same := func(name string) bool { return strings.EqualFold(name, f.key) }
-		if !slices.ContainsFunc(known, same) {
-			in.leave(f.at, what+" "+f.key, "unknown to the importer: no policy has what it does")
-		}
-	}
-}
-
-// documents reads a file of YAML, of JSON, which is YAML, or of TOML. Of a List or a ConfigMap of Kubernetes it returns what is inside.
-func (d *disk) documents(name string) ([]*value, error) {
-	text, err := d.read(name)
-	if err != nil {
-		return nil, err
-	}
-	if strings.EqualFold(filepath.Ext(name), ".toml") {
-		v, err := tomlValue(name, text)
-		return []*value{v}, err
-	}
-
-	// Tabs are in no string of JSON, and YAML does not take them.
-	if json.Valid([]byte(text)) {
-		text = strings.ReplaceAll(text, "\t", " ")
-	}
-	c := conversion{Place{name, 0}, mostValues, true}
-	around, err := c.values(text)
-	if err != nil {
-		return nil, err
-	}
-	var list []*value
-	for _, v := range around {
-		inside, err := c.inside(v)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, inside...)
-	}
-	return list, nil
 }
 
 // inside returns the objects of a List, and the configurations in the data of a ConfigMap; of anything else the value itself.

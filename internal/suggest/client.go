@@ -1,6 +1,33 @@
 package suggest
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// client is a key with its requests in the order of time.
+type client struct {
+	name  string
+	at    []int64
+	costs []int64
+	apart bool // far above all others
+}
+
+// sort puts the requests of a client in the order of time. Most logs are in order.
+func (c *client) sort() {
+	if slices.IsSorted(c.at) {
+		return
+	}
+	order := make([]request, len(c.at))
+	for i := range order {
+		order[i] = request{at: c.at[i], cost: c.costs[i]}
+	}
+	slices.SortStableFunc(order, func(a, b request) int { return cmp.Compare(a.at, b.at) })
+	for i, q := range order {
+		c.at[i], c.costs[i] = q.at, q.cost
+	}
+}
 
 // most is the largest cost of the client within any window, in (t-W, t].
 func (c *client) most(window int64) (most int64) {

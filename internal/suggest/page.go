@@ -3,8 +3,6 @@ package suggest
 import (
 	_ "embed"
 	"fmt"
-	"html/template"
-	"io"
 	"math"
 	"sort"
 	"strings"
@@ -17,20 +15,6 @@ import (
 var pageText string
 
 var pageTemplate = status.Template(pageText)
-
-// WriteHTML writes the report as one page that needs no other file, runs no script and loads nothing.
-func (r *Report) WriteHTML(w io.Writer) error {
-	view := struct {
-		*Report
-		Style    template.CSS
-		Security string
-		Picture  picture
-	}{r, status.Style, status.FilePolicy, r.picture()}
-	if err := pageTemplate.Execute(w, view); err != nil {
-		return fmt.Errorf("suggest: write the page: %w", err)
-	}
-	return nil
-}
 
 // The picture's box. Left of it and below are the labels of its axes.
 const (
@@ -60,7 +44,7 @@ type label struct {
 // colors are those of the windows, to be told apart by people who see few colors, on white and on black.
 var colors = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"}
 
-func (r *Report) picture() picture {
+func pictureOf(r *Report) picture {
 	p := picture{Width: pictureLeft + pictureWidth + 60, Height: pictureHeight + pictureBottom}
 	list := r.ByWindow()
 	if len(list) == 0 {

@@ -102,14 +102,6 @@ func (r *Requests) Busiest() (key string, requests int64) {
 	return key, requests
 }
 
-// client is a key with its requests in the order of time.
-type client struct {
-	name  string
-	at    []int64
-	costs []int64
-	apart bool // far above all others
-}
-
 // clients groups the requests by their keys. Those without a cost only look, and count nowhere.
 func (r *Requests) clients() []client {
 	starts := make([]int, len(r.names)+1)
@@ -140,19 +132,4 @@ func (r *Requests) clients() []client {
 		}
 	}
 	return list
-}
-
-// sort puts the requests of a client in the order of time. Most logs are in order.
-func (c *client) sort() {
-	if slices.IsSorted(c.at) {
-		return
-	}
-	order := make([]request, len(c.at))
-	for i := range order {
-		order[i] = request{at: c.at[i], cost: c.costs[i]}
-	}
-	slices.SortStableFunc(order, func(a, b request) int { return cmp.Compare(a.at, b.at) })
-	for i, q := range order {
-		c.at[i], c.costs[i] = q.at, q.cost
-	}
 }

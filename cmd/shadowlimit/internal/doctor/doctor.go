@@ -146,26 +146,6 @@ func (r *Report) silent(ctx context.Context, client redis.UniversalClient, n *no
 	return f
 }
 
-// silence says that the node does not answer, and what that means for clients.
-func (n *node) silence() string {
-	return fmt.Sprintf("no answer: %v; on_store_failure decides for the keys of clients that are there", n.err)
-}
-
-// without returns what a service lacks without the node.
-func (n *node) without(ctx context.Context, client redis.UniversalClient, service string, policies []string) status.Node {
-	away := status.Node{Address: n.name, Policies: []string{}, Message: n.silence()}
-	for _, policy := range policies {
-		if addressOf(ctx, client, policyKey(service, policy, "ledger")) == n.name {
-			away.Policies = append(away.Policies, policy)
-		}
-	}
-	if len(away.Policies) > 0 {
-		away.Message += "; it has the evidence of " + humanize.Printable(strings.Join(away.Policies, ", ")) +
-			": until it answers, nothing rolls these back by itself, and the command rollback does"
-	}
-	return away
-}
-
 // SilentNodes returns the nodes of a cluster that do not answer; none of a single server.
 func SilentNodes(ctx context.Context, client redis.UniversalClient, service string, policies []string) (list []status.Node) {
 	if _, ok := client.(*redis.ClusterClient); !ok {

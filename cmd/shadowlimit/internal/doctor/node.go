@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -79,6 +81,26 @@ func (n *node) examine(ctx context.Context) []Finding {
 		list[i].Node = n.name
 	}
 	return list
+}
+
+// silence says that the node does not answer, and what that means for clients.
+func (n *node) silence() string {
+	return fmt.Sprintf("no answer: %v; on_store_failure decides for the keys of clients that are there", n.err)
+}
+
+// without returns what a service lacks without the node.
+func (n *node) without(ctx context.Context, client redis.UniversalClient, service string, policies []string) status.Node {
+	away := status.Node{Address: n.name, Policies: []string{}, Message: n.silence()}
+	for _, policy := range policies {
+		if addressOf(ctx, client, policyKey(service, policy, "ledger")) == n.name {
+			away.Policies = append(away.Policies, policy)
+		}
+	}
+	if len(away.Policies) > 0 {
+		away.Message += "; it has the evidence of " + humanize.Printable(strings.Join(away.Policies, ", ")) +
+			": until it answers, nothing rolls these back by itself, and the command rollback does"
+	}
+	return away
 }
 
 // ask gathers what the server reports about itself. A failure leaves a field unknown, and each
