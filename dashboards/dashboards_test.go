@@ -50,10 +50,11 @@ type variable struct {
 type link struct{ Title, URL string }
 
 type panel struct {
-	ID          int
-	Type, Title string
-	Links       []link
-	Targets     []target
+	ID                       int
+	Type, Title, Description string
+	GridPos                  struct{ X, Y, W, H int }
+	Links                    []link
+	Targets                  []target
 }
 
 type target struct{ RefID, Expr, LegendFormat string }
@@ -118,6 +119,39 @@ func TestBoardsCanBeProvisioned(t *testing.T) {
 			if _, err := os.Stat(filepath.Join("..", page)); ours && err != nil || !ours && !seen[l.URL] {
 				t.Errorf("%s: %s leads nowhere: %s", b.file, l.Title, l.URL)
 			}
+		}
+	}
+}
+
+// TestPanelsReadAtAGlance holds that each panel has one sentence, each series a legend, and that the panels fill the width of the
+// page, side by side.
+func TestPanelsReadAtAGlance(t *testing.T) {
+	const width = 24
+	for _, b := range boards(t) {
+		cells, height := map[[2]int]string{}, 0
+		for _, p := range b.Panels {
+			where := b.file + ": " + p.Title
+			if d := p.Description; !strings.HasSuffix(d, ".") || strings.Contains(d, ". ") || len(strings.Fields(d)) > 25 {
+				t.Errorf("%s: want one sentence of at most 25 words: %s", where, d)
+			}
+			for _, q := range p.Targets {
+				if p.Type != "table" && q.LegendFormat == "" {
+					t.Errorf("%s: query %s has no legend", where, q.RefID)
+				}
+			}
+			for y := range p.GridPos.H {
+				for x := range p.GridPos.W {
+					cell := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+					if other, taken := cells[cell]; taken || cell[0] >= width {
+						t.Fatalf("%s lies on %q, or beyond the page", where, other)
+					}
+					cells[cell] = p.Title
+				}
+			}
+			height = max(height, p.GridPos.Y+p.GridPos.H)
+		}
+		if len(cells) != width*height {
+			t.Errorf("%s: %d of %d cells are empty", b.file, width*height-len(cells), width*height)
 		}
 	}
 }

@@ -103,13 +103,13 @@ func TestOldAssessmentsAreNoMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		fleets := []string{"gate_score", "gate_verdict", "gate_regression", "harm_score", "alarm", "instances", "keys"}
+		fleets := []string{"gate_score", "gate_verdict", "gate_condition", "gate_regression", "harm_score", "alarm", "instances", "keys"}
 		count := func() (n int) {
 			_, names := series(t, h)
 			for _, name := range fleets {
 				n += names["shadowlimit_"+name]
 			}
-			if names["shadowlimit_stage"] != 5 || names["shadowlimit_decisions_total"] != 12 {
+			if names["shadowlimit_stage"] != 5 || names["shadowlimit_evidence_age_seconds"] != 1 || names["shadowlimit_gate_bar"] != 3 || names["shadowlimit_decisions_total"] != 12 {
 				t.Errorf("the instance's own series are %v", names)
 			}
 			return n
@@ -126,6 +126,30 @@ func TestOldAssessmentsAreNoMetrics(t *testing.T) {
 			t.Errorf("%d series of the fleet after a minute, want none", n)
 		}
 	})
+}
+
+// Somebody who waits for the next step sees what it lacks, what its scores need, and from when on time allows it.
+func TestNextStepInMetrics(t *testing.T) {
+	h := open(t, file, shadow.Config{})
+	ask(t, h, "alice")
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := testutil.CollectAndFormat(h, expfmt.TypeTextPlain,
+		"shadowlimit_gate_bar", "shadowlimit_gate_condition", "shadowlimit_gate_not_before_timestamp_seconds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`gate_bar{name="test",policy="per-user",score="evidence"} 400`,
+		`gate_condition{condition="instances",name="test",policy="per-user"} 1`,
+		`gate_condition{condition="time seen",name="test",policy="per-user"} 0`,
+		`gate_not_before_timestamp_seconds{name="test",policy="per-user"} 1`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
 }
 
 // Clients get the decisions of enforced sides, and those of fallbacks: no other query says how many were denied.

@@ -159,11 +159,11 @@ var comparedMetrics = []family[reading]{
 		gauge, nil, func(r reading, send sender) { send(boolean(r.applied.Hold)) },
 	},
 	{
-		"gate_score", "Evidence that a ratio stays below its threshold; steps need 400, 10,000 or 1,000,000.",
+		"gate_score", "Evidence that a ratio stays below its threshold.",
 		gauge, []string{"ratio"}, byRatio(func(g *gate.RatioResult) float64 { return g.Score }),
 	},
 	{
-		"gate_regression", "Evidence that a ratio has risen above its threshold; from 24 on no step is taken.",
+		"gate_regression", "Evidence that a ratio has risen above its threshold.",
 		gauge, []string{"ratio"}, byRatio(func(g *gate.RatioResult) float64 { return g.Regression }),
 	},
 	{
@@ -176,6 +176,37 @@ var comparedMetrics = []family[reading]{
 				}
 			}
 		},
+	},
+	{
+		"gate_bar", "What scores are compared with: for the next step the evidence has to reach it and the regression to stay below it, and at " +
+			"that of harm an automatic policy is rolled back.",
+		gauge, []string{"score"}, func(r reading, send sender) {
+			ofEvidence, regression, harm := gate.Bars(stages.StepAfter(r.applied, r.Spec.Config.Canary).Percent)
+			send(ofEvidence, "evidence")
+			send(regression, "regression")
+			send(harm, "harm")
+		},
+	},
+	{
+		"gate_condition", "1 for each condition of the next step that is met, 0 for one that is not.",
+		gauge, []string{"condition"}, assessed(func(a *stages.Assessment, send sender) {
+			met := map[string]bool{} // what another version has published may name one twice, which would end the scrape
+			for _, c := range a.Gate.Conditions {
+				was, twice := met[c.Name]
+				met[c.Name] = c.Met && (was || !twice)
+			}
+			for name := range met {
+				send(boolean(met[name]), name)
+			}
+		}),
+	},
+	{
+		"gate_not_before_timestamp_seconds", "When time alone allows the next step; absent where it does not forbid it.",
+		gauge, nil, assessed(func(a *stages.Assessment, send sender) {
+			if a.Gate.NotBefore != nil {
+				send(float64(a.Gate.NotBefore.Unix()))
+			}
+		}),
 	},
 	{
 		"gate_ratio", "A ratio over all the evidence; absent while its denominator is 0. Those by cost are there once a check has cost another number than 1.",
@@ -217,7 +248,7 @@ var comparedMetrics = []family[reading]{
 		gauge, nil, func(r reading, send sender) { send(boolean(r.fleet.Differs())) },
 	},
 	{
-		"harm_score", "Score of clients that an enforced candidate newly denies; an automatic policy is rolled back at 12.",
+		"harm_score", "Score of clients that an enforced candidate newly denies.",
 		gauge, nil, assessed(func(a *stages.Assessment, send sender) { send(a.Alarm.Harm) }),
 	},
 	{
@@ -235,6 +266,10 @@ var comparedMetrics = []family[reading]{
 		"assessment_age_seconds", "Time since the last evaluation that this instance has heard of; before the first one, " +
 			"since its start. It grows where the store cannot be reached.",
 		gauge, nil, func(r reading, send sender) { send(r.fleet.AssessmentAge().Seconds()) },
+	},
+	{
+		"evidence_age_seconds", "For how long the fleet may not know what this instance has counted. It grows while writing fails.",
+		gauge, nil, func(r reading, send sender) { send(r.fleet.EvidenceAge().Seconds()) },
 	},
 	{
 		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",

@@ -61,6 +61,14 @@ var serviceMetrics = []family[*collector]{
 		gauge, nil, func(c *collector, send sender) { send(boolean(c.fleet.Leads())) },
 	},
 	{
+		"notifications_failing", "1 while this instance cannot tell the receiver of moves, and tries again; absent without a receiver.",
+		gauge, nil, func(c *collector, send sender) {
+			if n := c.fleet.Notify; n != nil {
+				send(boolean(n.Troubled()))
+			}
+		},
+	},
+	{
 		"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.",
 		gauge, nil, func(c *collector, send sender) {
 			send(boolean(c.engine.Overruled.Load()))

@@ -7,8 +7,8 @@ import (
 )
 
 const dashboardsDescription = `Writes the Grafana dashboards of this version into a folder that Grafana is
-provisioned from: migration overview, divergence drill-down, runtime and
-Redis.
+provisioned from: decide (promote or roll back?), find-out (who is hurt, and
+why?) and machinery (do instances, stores and files work?).
 
 Examples:
   shadowlimit dashboards export grafana/dashboards

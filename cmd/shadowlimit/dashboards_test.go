@@ -20,7 +20,7 @@ func TestDashboardsExport(t *testing.T) {
 		}
 	}
 
-	for _, name := range []string{"migration-overview.json", "divergence-drilldown.json", "runtime-and-redis.json"} {
+	for _, name := range []string{"decide.json", "find-out.json", "machinery.json"} {
 		want, err := dashboards.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -205,6 +205,15 @@ func (p *Policy) AssessmentAge() time.Duration {
 	return time.Since(p.started)
 }
 
+// EvidenceAge returns how long ago all that this instance had counted was in the ledger, or this instance began to compare where nothing
+// was yet.
+func (p *Policy) EvidenceAge() time.Duration {
+	if at := p.written.flushed.Load(); at != 0 {
+		return max(0, time.Since(time.UnixMicro(at))) // which is by the store's clock
+	}
+	return time.Since(p.started)
+}
+
 // lastAssessment returns the last assessment in the applied state.
 func (p *Policy) lastAssessment(now time.Time) (stages.Assessment, error) {
 	state := *p.Stage.State()

@@ -180,6 +180,12 @@ func (j *judgement) failure() string {
 	return ""
 }
 
+// Bars returns what the scores are compared with at a step to a percentage of the keys: the evidence has to reach its bar, the regression
+// has to stay below, and at that of harm a candidate is rolled back.
+func Bars(percent float64) (evidence, regression, harm float64) {
+	return barFor(percent), suspect, harmedBy
+}
+
 // barFor returns the score that a step to a percentage of the keys needs. By Ville's inequality it is reached by chance with a
 // probability of one to it; the rest is room for hours that depend on each other.
 func barFor(percent float64) float64 {

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -57,7 +58,7 @@ type Notifier struct {
 
 	pause    time.Duration // after the last failure of the receiver; 0 without one
 	resume   time.Time     // when that is over
-	troubled bool          // the last look has failed, which is in the log
+	troubled atomic.Bool   // the last look has failed, which is in the log
 }
 
 // New returns a notifier of a service under a name of its own. It does nothing before Run.
@@ -115,14 +116,17 @@ func (n *Notifier) Run(ctx context.Context) {
 func (n *Notifier) note(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
-	case err != nil && !n.troubled:
-		n.troubled = true
+	case err != nil && !n.troubled.Load():
+		n.troubled.Store(true)
 		n.log.Warn("shadowlimit: cannot tell of moves; trying again for a day", "error", err)
-	case err == nil && n.troubled && n.pause == 0:
-		n.troubled = false
+	case err == nil && n.troubled.Load() && n.pause == 0:
+		n.troubled.Store(false)
 		n.log.Info("shadowlimit: can tell of moves again")
 	}
 }
+
+// Troubled reports whether the receiver or the store fails, and what happens is not told.
+func (n *Notifier) Troubled() bool { return n.troubled.Load() }
 
 // look tells what has happened since the last look, if this process is the one that tells.
 func (n *Notifier) look(ctx context.Context) error {

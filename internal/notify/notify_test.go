@@ -81,6 +81,12 @@ func (r *receiver) told() []string {
 // start lets a notifier run until the returned function is called.
 func start(t *testing.T, store stages.Store, id string, to http.RoundTripper, log io.Writer) (stop func()) {
 	t.Helper()
+	_, stop = started(t, store, id, to, log)
+	return stop
+}
+
+func started(t *testing.T, store stages.Store, id string, to http.RoundTripper, log io.Writer) (n *Notifier, stop func()) {
+	t.Helper()
 	n, err := New(store, "shop", id, "https://hooks.test/"+secret, "", slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +95,7 @@ func start(t *testing.T, store stages.Store, id string, to http.RoundTripper, lo
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); n.Run(ctx) }()
-	return func() { cancel(); <-done }
+	return n, func() { cancel(); <-done }
 }
 
 // Each move is told once, whichever of two processes tells, also those that nobody was there to tell. What has happened before the
@@ -129,10 +135,13 @@ func TestReceiverThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		store, to := service(t), &receiver{}
-		stop := start(t, store, "a", to, &log)
+		n, stop := started(t, store, "a", to, &log)
 		time.Sleep(time.Second)
 		promote(t, store)
 		time.Sleep(time.Hour)
+		if !n.Troubled() {
+			t.Error("a receiver fails for an hour, and is no trouble")
+		}
 		to.answer(503)
 		time.Sleep(22 * time.Hour)
 		if _, err := stages.Pause(t.Context(), store, "writes", stages.Order{}); err != nil {
@@ -154,6 +163,9 @@ func TestReceiverThatFails(t *testing.T) {
 		before := len(to.told())
 		time.Sleep(time.Hour)
 		stop()
+		if n.Troubled() {
+			t.Error("a receiver that takes all is still trouble")
+		}
 		if after := to.told(); len(after) != before || after[before-1] != "shop/writes/1.3" {
 			t.Errorf("%d are told after the end, the last is %s", len(after)-before, after[len(after)-1])
 		}

@@ -98,7 +98,7 @@ func (a *Assessment) MoveTo(s State) {
 		a.Alarm = gate.Alarm{}
 	}
 	if a.Evaluated.Before(s.Version) {
-		a.Gate.Step = stepAfter(s, a.Spec.Config.Canary).Name
+		a.Gate.Step = StepAfter(s, a.Spec.Config.Canary).Name
 		a.Unevaluated("older", "the evaluation is older than the last move: the next one follows within "+EvaluateEvery.String())
 	}
 }

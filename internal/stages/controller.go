@@ -148,7 +148,7 @@ func (c *Controller) assess(
 		OtherFingerprint: idsOf(a.Live, func(i Instance) bool {
 			return !i.Idle && i.Policies[spec.Policy].Fingerprint != state.Fingerprint
 		}),
-		Step:  stepAfter(state, spec.Config.Canary),
+		Step:  StepAfter(state, spec.Config.Canary),
 		Sides: spec.sides(), Unheard: unheard(spec, append(slices.Clone(a.Live), a.Silent...), now),
 	}
 	if state.Exposed() {

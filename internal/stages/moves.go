@@ -69,9 +69,9 @@ func (s Step) asked() gate.Step {
 	return gate.Step{Name: fmt.Sprintf("%s %g %%", s.Stage, s.Percent), Percent: s.Percent}
 }
 
-// stepAfter returns the step that a verdict in a state is for: the next one, or after the last
+// StepAfter returns the step that a verdict in a state is for: the next one, or after the last
 // one the end of the migration, for all keys.
-func stepAfter(s State, canary []float64) gate.Step {
+func StepAfter(s State, canary []float64) gate.Step {
 	to, err := s.Next(canary)
 	switch {
 	case err == nil:
