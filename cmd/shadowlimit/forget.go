@@ -27,7 +27,7 @@ func forgetCommand(std streams) *cli.Command {
 		Usage:       "remove a policy that no instance has any more",
 		ArgsUsage:   "POLICY...",
 		Description: forgetDescription,
-		Flags:       fleetFlags(),
+		Flags:       fleetFlags(labelFlag()),
 		Action: withFleet(needsPolicies, func(c *cli.Context, f *fleet) error {
 			return f.each(c, std, func(policy string, std streams) error { return forgetAction(c, f, policy, std) })
 		}),

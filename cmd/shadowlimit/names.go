@@ -2,23 +2,47 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // isPattern reports whether an argument stands for several policies.
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 
-// names returns the policies that arguments name, each once. A pattern such as 'api-*' stands for all announced policies that it
-// matches, in the order of their names.
-func (f *fleet) names(ctx context.Context, args []string) (names []string, err error) {
+func labelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "label", Usage: "all policies with a label `NAME=TEXT` of the policy file, in place of POLICY"}
+}
+
+// selects reports whether the arguments stand for several policies by what they are, whose number one need not know.
+func selects(c *cli.Context) bool {
+	return c.String("label") != "" || slices.ContainsFunc(c.Args().Slice(), isPattern)
+}
+
+// labelled refuses a label that cannot be read, or that stands beside names.
+func labelled(c *cli.Context) error {
+	label := c.String("label")
+	switch name, _, found := strings.Cut(label, "="); {
+	case !c.IsSet("label"):
+		return nil
+	case name == "" || !found:
+		return usagef("such as team=payments", "--label %s: want NAME=TEXT", label)
+	case c.NArg() > 0:
+		return usagef("give one of them", "--label beside the name of a policy")
+	}
+	return nil
+}
+
+// names returns the policies that the arguments name, each once. A pattern such as 'api-*', or a label, stands for all announced
+// policies that it matches, in the order of their names.
+func (f *fleet) names(c *cli.Context) (names []string, err error) {
 	seen := map[string]bool{}
 	add := func(name string) {
 		if !seen[name] {
@@ -27,33 +51,48 @@ func (f *fleet) names(ctx context.Context, args []string) (names []string, err e
 		}
 	}
 
-	var announced []string
-	for _, arg := range args {
+	var fleet stages.Fleet
+	if selects(c) {
+		if fleet, err = f.store.Fleet(c.Context); err != nil {
+			return nil, err
+		}
+	}
+	matching := func(what string, matches func(stages.Spec) bool) error {
+		matched := false
+		for _, spec := range fleet.Specs {
+			if matches(spec) {
+				matched = true
+				add(spec.Policy)
+			}
+		}
+		if !matched {
+			return fmt.Errorf("%s has no policy that %s matches: it has %s", f.name, what, strings.Join(fleet.Policies(), ", "))
+		}
+		return nil
+	}
+
+	if label := c.String("label"); label != "" {
+		name, text, _ := strings.Cut(label, "=")
+		err := matching(fmt.Sprintf("the label %q", label), func(s stages.Spec) bool {
+			has, there := s.Labels[name]
+			return there && has == text
+		})
+		return names, err
+	}
+	for _, arg := range c.Args().Slice() {
 		if !isPattern(arg) {
 			add(arg)
 			continue
 		}
-		if announced == nil {
-			fleet, err := f.store.Fleet(ctx)
-			if err != nil {
-				return nil, err
-			}
-			announced = fleet.Policies()
+		if _, err := path.Match(arg, ""); err != nil {
+			return nil, usagef("such as 'api-*'", "the pattern %q cannot be read", arg)
 		}
-
-		matched := false
-		for _, name := range announced {
-			ok, err := path.Match(arg, name)
-			if err != nil {
-				return nil, usagef("such as 'api-*'", "the pattern %q cannot be read", arg)
-			}
-			if ok {
-				matched = true
-				add(name)
-			}
-		}
-		if !matched {
-			return nil, fmt.Errorf("%s has no policy that %q matches: it has %s", f.name, arg, strings.Join(announced, ", "))
+		err := matching(fmt.Sprintf("%q", arg), func(s stages.Spec) bool {
+			ok, _ := path.Match(arg, s.Policy)
+			return ok
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return names, nil
@@ -61,10 +100,13 @@ func (f *fleet) names(ctx context.Context, args []string) (names []string, err e
 
 // needsPolicies refuses an invocation that names no policy. A version is that of one policy.
 func needsPolicies(c *cli.Context) error {
-	if c.NArg() == 0 {
-		return usagef(seeHelp(c), "%s needs a policy, or a pattern such as 'api-*'", c.Command.Name)
+	if err := labelled(c); err != nil {
+		return err
 	}
-	if c.IsSet("expect") && (c.NArg() > 1 || isPattern(c.Args().First())) {
+	if c.NArg() == 0 && !selects(c) {
+		return usagef(seeHelp(c), "%s needs a policy, a pattern such as 'api-*', or --label", c.Command.Name)
+	}
+	if c.IsSet("expect") && (c.NArg() > 1 || selects(c)) {
 		return usagef("a version is that of one policy: name it", "--expect with several policies")
 	}
 	return nil
@@ -76,7 +118,7 @@ const mostAtOnce = 16
 // each carries a command out for every policy that is named, at the same time: a rollback must not wait until instances have applied
 // another one. What it prints of each policy stands together, in the order of the names.
 func (f *fleet) each(c *cli.Context, std streams, do func(policy string, std streams) error) error {
-	names, err := f.names(c.Context, c.Args().Slice())
+	names, err := f.names(c)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ func TestPatternsOfPolicies(t *testing.T) {
 	file := "version: 1\nname: checkout\npolicies:\n"
 	for _, name := range []string{"api-a", "api-b", "writes"} {
 		file += "  - name: " + name + `
+    labels: { kind: ` + name[:3] + ` }
     key: request.user
     authoritative: { algorithm: fixed_window, limit: 2, window: 1h }
     candidate: { algorithm: gcra, limit: 2, window: 1h }
@@ -52,7 +53,14 @@ func TestPatternsOfPolicies(t *testing.T) {
 		{"rollback --reason x", exitUsage, []string{"api-*"}},
 		{"rollback api-* api-a --reason x --timeout 1s", exitOK, []string{"api-a: ", "api-b: "}},
 		{"promote writes api-a --reason x --force --to 10% --timeout 1s", exitNotMet, []string{"api-a: ", "not for 1 of 2 policies: api-a"}},
-		{"status api-*", exitOK, []string{"api-a", "api-b"}},
+		{"status api-*", exitOK, []string{"\napi-a ", "\napi-b "}},
+		{"rollback --label kind=wri --reason x --timeout 1s", exitOK, []string{"writes: "}},
+		{"rollback --label kind=wri --reason x --expect 1.1", exitUsage, []string{"--expect"}},
+		{"rollback writes --label kind=wri --reason x", exitUsage, []string{"--label"}},
+		{"rollback --label kind --reason x", exitUsage, []string{"NAME=TEXT"}},
+		{"rollback --label kind=w --reason x", exitFailure, []string{"kind=w", "api-a, api-b, writes"}},
+		{"forget --label kind=wri", exitNotMet, []string{"still on a-"}},
+		{"status --label kind=api", exitOK, []string{"\napi-a ", "\napi-b "}},
 	} {
 		status, out, talk := shell(t, "", strings.Fields(tt.args)...)
 		for _, want := range tt.says {
@@ -61,7 +69,7 @@ func TestPatternsOfPolicies(t *testing.T) {
 			}
 		}
 	}
-	if got := stagesOf(); got[0] != stages.RolledBack || got[1] != stages.RolledBack || got[2] != stages.Canary {
+	if got := stagesOf(); got[0] != stages.RolledBack || got[1] != stages.RolledBack || got[2] != stages.RolledBack {
 		t.Errorf("the stages are %v", got)
 	}
 }

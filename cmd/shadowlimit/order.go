@@ -31,6 +31,7 @@ func (m move) flags(more ...cli.Flag) []cli.Flag {
 	}
 
 	return fleetFlags(append([]cli.Flag{
+		labelFlag(),
 		&cli.StringFlag{Name: "reason", Usage: reason},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "`TIME` to wait for all instances"},
 		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // The policy file of the README charges requests of the bundled log, and its two limiters differ there: the example is never one
@@ -74,6 +77,26 @@ func TestPolicyFilesOfDocuments(t *testing.T) {
 	}
 	if files < 3 || suites != 1 {
 		t.Errorf("%d policy files and %d suites were found", files, suites)
+	}
+}
+
+// One policy has the promotion section of several by an anchor: the page's example, in which all have the first one's.
+func TestOneSectionOfManyPolicies(t *testing.T) {
+	text, err := os.ReadFile("../../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), "**Of many policies**")
+	_, block, _ = strings.Cut(block, "\n```yaml\n")
+	block, _, _ = strings.Cut(block, "\n```")
+	set, err := policies.Load("checkout.yaml", []byte(block))
+	if !found || err != nil || len(set.Policies) != 2 {
+		t.Fatal(found, err)
+	}
+	for _, p := range set.Policies {
+		if p.Promotion.Mode != "automatic" || p.Promotion.NewlyDenied != 0.005 || p.Promotion.Soak != 7*24*time.Hour {
+			t.Errorf("%s: %+v", p.Name, p.Promotion)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func screenOn(file *os.File, lines bool) func(io.Writer, *status.Report) error {
 	return func(out io.Writer, r *status.Report) error {
 		var b strings.Builder
 		if lines {
-			r.WriteList(&b) // a strings.Builder never fails
+			r.WriteScreen(&b) // a strings.Builder never fails
 		} else {
 			r.WriteText(&b)
 		}

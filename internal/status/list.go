@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -63,21 +64,23 @@ func (p *Policy) pressedText() string {
 	return "pressed on " + firstOf(pressed) + ": the authoritative is enforced there"
 }
 
-// urgency orders policies for an operator with little time.
+// urgency orders policies for an operator with little time. One of 0 needs nobody: the first thing to do is no command.
 func (p *Policy) urgency() int {
 	warnings := p.Warnings()
 	switch {
 	case p.Alarm != "":
-		return 6
+		return 7
 	case len(warnings) > 0 && warnings[0].Urgent:
-		return 5
+		return 6
 	case p.Gate.Verdict == gate.Fail && p.Stage.Exposed():
-		return 4
+		return 5
 	case len(warnings) > 0:
-		return 3
+		return 4
 	case p.Stage == stages.RolledBack:
-		return 2
+		return 3
 	case p.Gate.Verdict == gate.Fail:
+		return 2
+	case len(p.Next) > 0 && p.Next[0].Command != "":
 		return 1
 	}
 	return 0
@@ -93,10 +96,38 @@ func (r *Report) byUrgency() []*Policy {
 	return list
 }
 
+// onScreen is how many policies have a line each without being asked for.
+const onScreen = 20
+
+// WriteScreen writes the report as a line for each policy, the most urgent first, below the warnings of all. Of more policies than a
+// screen has room for it has those that need somebody, and counts the others.
+func (r *Report) WriteScreen(out io.Writer) error {
+	list := r.byUrgency()
+	if len(list) <= onScreen {
+		return r.writeList(out, list, "shadowlimit status POLICY for one\n")
+	}
+
+	needed := slices.IndexFunc(list, func(p *Policy) bool { return p.urgency() == 0 })
+	if needed < 0 {
+		needed = len(list)
+	}
+	shown, rest := min(needed, onScreen), ""
+	if shown < needed {
+		rest = counted(list[shown:needed], "more need somebody")
+	}
+	if needed < len(list) {
+		rest += counted(list[needed:], "need nobody")
+	}
+	return r.writeList(out, list[:shown], rest+"shadowlimit status '*' for a line each, status POLICY for one\n")
+}
+
 // WriteList writes the report as a line for each policy, the most urgent first, below the warnings of all.
 func (r *Report) WriteList(out io.Writer) error {
+	return r.writeList(out, r.byUrgency(), "shadowlimit status POLICY for one\n")
+}
+
+func (r *Report) writeList(out io.Writer, list []*Policy, last string) error {
 	var b strings.Builder
-	list := r.byUrgency()
 	r.writeNodes(&b)
 	writeWarnings(&b, list)
 
@@ -104,12 +135,36 @@ func (r *Report) WriteList(out io.Writer) error {
 	for _, p := range list {
 		rows = append(rows, p.row())
 	}
-	writeRows(&b, rows)
-	b.WriteString("shadowlimit status POLICY for one\n")
+	if len(list) > 0 {
+		writeRows(&b, rows)
+	}
+	b.WriteString(last)
 
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+// counted counts policies by stage and verdict, the most first: "80 need nobody: 60 shadow wait, 20 canary 10 % wait".
+func counted(list []*Policy, what string) string {
+	const most = 6
+	counts := map[string]int{}
+	for _, p := range list {
+		counts[strings.TrimSuffix(p.stageCell()+" "+p.verdictCell(), " -")]++
+	}
+	groups := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for i, group := range groups {
+		groups[i] = fmt.Sprintf("%d %s", counts[group], group)
+	}
+	if len(groups) > most {
+		groups = append(groups[:most], "others")
+	}
+	return humanize.Wrap(fmt.Sprintf("%d %s: %s\n", len(list), what, strings.Join(groups, ", ")), columns)
+}
+
+// wholeWarnings is how many warnings stand there whole: more must not push the list off the screen.
+const wholeWarnings = 5
 
 // writeWarnings writes each warning once, with the policies that have it.
 func writeWarnings(b *strings.Builder, list []*Policy) {
@@ -135,8 +190,16 @@ func writeWarnings(b *strings.Builder, list []*Policy) {
 		}
 		return 1
 	})
-	for _, w := range all {
-		b.WriteString(humanize.Wrap(w.Label+" "+firstOf(w.names)+": "+humanize.Visible(w.Text)+"\n", columns))
+	also := map[string][]string{} // the names of those that are not written whole, by label
+	for i, w := range all {
+		if i < wholeWarnings {
+			b.WriteString(humanize.Wrap(w.Label+" "+firstOf(w.names)+": "+humanize.Visible(w.Text)+"\n", columns))
+		} else {
+			also[w.Label] = append(also[w.Label], w.names...)
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(also)) {
+		b.WriteString(humanize.Wrap(label+" also of "+firstOf(also[label])+"\n", columns))
 	}
 }
 
@@ -150,11 +213,20 @@ func (p *Policy) row() []string {
 	if !p.StageAt.IsZero() {
 		since = age(max(0, p.JudgedAt.Sub(p.StageAt)+time.Duration(p.JudgedAge*float64(time.Second))))
 	}
-	verdict, met := humanize.Visible(p.Gate.Verdict), fmt.Sprintf("%d of %d", p.Gate.Met(), len(p.Gate.Conditions))
-	if p.Ended() {
-		verdict, met = "-", "-"
+	met := "-"
+	if !p.Ended() {
+		met = fmt.Sprintf("%d of %d", p.Gate.Met(), len(p.Gate.Conditions))
 	}
-	return []string{humanize.Visible(p.Name), humanize.Visible(p.Describe()), verdict, met, worst, since}
+	return []string{humanize.Visible(p.Name), p.stageCell(), p.verdictCell(), met, worst, since}
+}
+
+func (p *Policy) stageCell() string { return humanize.Visible(p.Describe()) }
+
+func (p *Policy) verdictCell() string {
+	if p.Ended() {
+		return "-"
+	}
+	return humanize.Visible(p.Gate.Verdict)
 }
 
 // writeRows aligns rows to the left. The first column gives way, so that no line is wider than a terminal.

@@ -379,6 +379,54 @@ func TestListIsALineAPolicy(t *testing.T) {
 	}
 }
 
+// What all policies have fits a screen: a line for each of a few; of many only for those that need somebody, the others are counted.
+func TestScreenHasThoseThatNeedSomebody(t *testing.T) {
+	waiting := func(name string) status.Policy {
+		p := reportOf(t, assessed(stages.Shadow, func(a *stages.Assessment) { a.Gate.Verdict = gate.Wait }))
+		p.Name = name
+		return p
+	}
+	harmful := func(name string) status.Policy {
+		p := reportOf(t, assessed(stages.Canary, func(a *stages.Assessment) {
+			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "harm of " + name}
+		}))
+		p.Name = name
+		return p
+	}
+	for _, tt := range []struct{ all, harmed, lines int }{
+		{20, 0, 20}, {20, 3, 20}, {21, 0, 0}, {100, 3, 3}, {100, 20, 20}, {100, 70, 20}, {100, 100, 20},
+	} {
+		var r status.Report
+		for n := range tt.all {
+			if n < tt.harmed {
+				r.Policies = append(r.Policies, harmful(fmt.Sprint("harmed-", n)))
+			} else {
+				r.Policies = append(r.Policies, waiting(fmt.Sprint("waits-", n)))
+			}
+		}
+		var b strings.Builder
+		if err := r.WriteScreen(&b); err != nil {
+			t.Fatal(err)
+		}
+		text, lines := b.String(), 0
+		for line := range strings.Lines(text) {
+			if matches(line, `^(harmed|waits)-\d`) {
+				lines++
+			}
+		}
+		if lines != tt.lines || strings.Count(text, "\n") > 45 {
+			t.Errorf("%d of %d: %d lines, want %d of\n%s", tt.harmed, tt.all, lines, tt.lines, text)
+		}
+		if lines < tt.all {
+			for n, what := range map[int]string{tt.harmed - lines: " more need somebody: ", tt.all - tt.harmed: " need nobody: "} {
+				if n > 0 && !matches(text, fmt.Sprint(`\n`, n, what, n, ` `)) && !strings.HasPrefix(text, fmt.Sprint(n, what, n, " ")) {
+					t.Errorf("%d of %d: no %d%s in\n%s", tt.harmed, tt.all, n, what, text)
+				}
+			}
+		}
+	}
+}
+
 // The text has 80 columns, but for commands, which are to be pasted whole.
 func TestTextHas80Columns(t *testing.T) {
 	for line := range strings.Lines(textOf(t, goldenPolicy(t))) {
