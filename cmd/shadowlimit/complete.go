@@ -34,8 +34,8 @@ func completeCommand(std streams) *cli.Command {
 	)
 }
 
-func completeCheck(_ *cli.Context, a *stages.Assessment) error {
-	why := a.WhyNotComplete()
+func completeCheck(t *task) error {
+	why := t.assessment.WhyNotComplete()
 	if why == "" {
 		return nil
 	}

@@ -45,7 +45,7 @@ func TestCompleteCheck(t *testing.T) {
 		a.Evidence.Now = now
 		tt.edit(&a)
 
-		err := completeCheck(nil, &a)
+		err := completeCheck(&task{assessment: &a})
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}

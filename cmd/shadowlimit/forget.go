@@ -29,7 +29,11 @@ func forgetCommand(std streams) *cli.Command {
 		Description: forgetDescription,
 		Flags:       fleetFlags(labelFlag()),
 		Action: withFleet(needsPolicies, func(c *cli.Context, f *fleet) error {
-			return f.each(c, std, func(policy string, std streams) error { return forgetAction(c, f, policy, std) })
+			names, err := f.names(c)
+			if err != nil {
+				return err
+			}
+			return f.each(c, names, std, func(policy string, std streams) error { return forgetAction(c, f, policy, std) })
 		}),
 	}
 }

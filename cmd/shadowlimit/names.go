@@ -115,13 +115,9 @@ func needsPolicies(c *cli.Context) error {
 // mostAtOnce bounds the orders that are carried out at one time.
 const mostAtOnce = 16
 
-// each carries a command out for every policy that is named, at the same time: a rollback must not wait until instances have applied
+// each carries a command out for policies, at the same time: a rollback must not wait until instances have applied
 // another one. What it prints of each policy stands together, in the order of the names.
-func (f *fleet) each(c *cli.Context, std streams, do func(policy string, std streams) error) error {
-	names, err := f.names(c)
-	if err != nil {
-		return err
-	}
+func (f *fleet) each(c *cli.Context, names []string, std streams, do func(policy string, std streams) error) error {
 	if len(names) == 1 {
 		return do(names[0], std)
 	}

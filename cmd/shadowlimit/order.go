@@ -46,8 +46,10 @@ type move struct {
 	// valid refuses flags of the move alone, before Redis is asked; nil if it has none.
 	valid func(*cli.Context) error
 	// check says what forbids the move; force may overrule it.
-	check func(*cli.Context, *stages.Assessment) error
-	do    func(context.Context, *task) (stages.State, error)
+	check func(*task) error
+	// together judges all policies that are named before each is moved; nil if each is judged alone.
+	together func(*cli.Context, *fleet, []string) (map[string]*joint, error)
+	do       func(context.Context, *task) (stages.State, error)
 	// effect names what else the move to a state does, "" if there is nothing to say; nil says nothing.
 	effect func(*stages.Assessment, stages.State) string
 }
@@ -58,6 +60,7 @@ type task struct {
 	fleet      *fleet
 	assessment *stages.Assessment // of a move that ignores the evidence only what a glance has found
 	order      stages.Order
+	joint      *joint // nil if the policy is judged alone
 	start      time.Time
 	wasAway    bool // Redis has not answered for some time
 }
@@ -82,12 +85,22 @@ func (m move) action(std streams) cli.ActionFunc {
 		return nil
 	}
 	return withFleet(valid, func(c *cli.Context, f *fleet) error {
-		return f.each(c, std, func(policy string, std streams) error { return m.order(c, f, policy, std) })
+		names, err := f.names(c)
+		if err != nil {
+			return err
+		}
+		var all map[string]*joint
+		if m.together != nil {
+			if all, err = m.together(c, f, names); err != nil {
+				return err
+			}
+		}
+		return f.each(c, names, std, func(policy string, std streams) error { return m.order(c, f, policy, all[policy], std) })
 	})
 }
 
 // order reads an order from the command line, and carries it out for a policy.
-func (m move) order(c *cli.Context, f *fleet, policy string, std streams) error {
+func (m move) order(c *cli.Context, f *fleet, policy string, joint *joint, std streams) error {
 	order, err := m.orderOf(c)
 	if err != nil {
 		return err
@@ -108,7 +121,7 @@ func (m move) order(c *cli.Context, f *fleet, policy string, std streams) error 
 		return err
 	}
 	a := &list[0]
-	return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}, std)
+	return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, joint: joint, start: time.Now()}, std)
 }
 
 // mostReason bounds a reason in bytes: every instance reads it with its heartbeats.
@@ -156,7 +169,7 @@ func (m move) carryOut(t *task, std streams) error {
 	if err != nil {
 		return refusedMove(t.policy(), err)
 	}
-	o := outcome{Policy: t.policy(), state: state, earlier: noteEarlierMove(t, state, std), start: t.start, wasAway: t.wasAway}
+	o := outcome{Policy: t.policy(), Joint: t.joint, state: state, earlier: noteEarlierMove(t, state, std), start: t.start, wasAway: t.wasAway}
 	if m.ignoresEvidence {
 		o.rolledBack(t.assessment)
 	}
@@ -181,7 +194,7 @@ func (m move) plan(t *task) (stages.State, error) {
 	}
 
 	if m.check != nil && !t.forced() {
-		if err := m.check(t.cli, t.assessment); err != nil {
+		if err := m.check(t); err != nil {
 			return next, statusError{exitNotMet, err}
 		}
 	}

@@ -33,6 +33,8 @@ type outcome struct {
 	Other   []string `json:"other"`   // live instances of another fingerprint
 	Seconds float64  `json:"seconds"`
 
+	Joint *joint `json:"joint,omitempty"` // of a promote --joint
+
 	// Of a rollback: what clients get that is not the authoritative's usual answer, and what to do next.
 	Effect string `json:"effect,omitempty"`
 	Next   string `json:"next,omitempty"`

@@ -18,28 +18,37 @@ applied the step; after --timeout it ends with exit status 5. Exit status 4:
 the state has changed since it was judged, or is not the one that --expect
 names. Nothing was done: see status, and decide again. Several policies, or a
 pattern, are each moved by their own conditions: those that are not are
-named, and the exit status is that of the first of them.
+named, and the exit status is that of the first of them. With --joint 5% the
+wrong ones among all that this command moves are expected to be at most 5%:
+where few of those named pass, each needs a higher score (docs/gate.md).
 
 Examples beside "shadowlimit demo --serve", after a resume:
   shadowlimit promote per-client \
       --reason "a week without divergence"   # refused (3) until it may
   shadowlimit promote 'per-*' --reason "calm for a week"   # refused (3)
+  shadowlimit promote 'per-*' --joint 5% --reason "a week"   # refused (3)
   shadowlimit promote per-client --to 50% --force --reason "half, as a drill"
   shadowlimit promote per-client --to promoted --force --reason "a drill"`
 
 func promoteCommand(std streams) *cli.Command {
 	m := move{needsReason: true, valid: promoteValid, check: promoteCheck, do: promoteDo}
+	m.together = m.jointly
 	return m.command(std, "promote", "move a policy's candidate forward", promoteDescription,
 		&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or promoted, which is all keys (default: the next step of the canary)"},
 		&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
 		&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
+		&cli.StringFlag{Name: "joint", Usage: "of several policies: expect at most `SHARE` of those moved to be wrong, such as 5%"},
 	)
 }
 
 // promoteCheck refuses a step with the conditions that are not met. A step that is named has conditions of its own.
-func promoteCheck(c *cli.Context, a *stages.Assessment) error {
-	if step, _ := namedStep(c); step != nil {
+func promoteCheck(t *task) error {
+	a := t.assessment
+	if step, _ := namedStep(t.cli); step != nil {
 		a.For(*step)
+	}
+	if t.joint != nil && a.MayStep() { // its own conditions come first: without them it does not count among all
+		a.Gate.Add(t.joint.condition())
 	}
 	if a.MayStep() {
 		return nil
@@ -55,6 +64,9 @@ func promoteCheck(c *cli.Context, a *stages.Assessment) error {
 }
 
 func promoteValid(c *cli.Context) error {
+	if _, err := jointRate(c); err != nil {
+		return err
+	}
 	_, err := namedStep(c)
 	return err
 }
@@ -115,6 +127,9 @@ func promoteDo(ctx context.Context, t *task) (stages.State, error) {
 	}
 	if o.Evidence = a.Gate.Brief(); t.forced() {
 		o.Evidence = stages.Forced + o.Evidence
+	}
+	if t.joint != nil {
+		o.Evidence += "; " + t.joint.text()
 	}
 
 	// A command that was stopped at its terminal must not act on what it knew then. A forced step does not depend on it.
