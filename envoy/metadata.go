@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 // metadataOf is what both sides of each policy have answered, by the policies' names; nil if no policy has two sides. Envoy
@@ -60,13 +60,13 @@ func word(allowed bool) string {
 	return "denied"
 }
 
-// upstreamField is the name of httplimit.DebugField in HTTP/2.
-var upstreamField = strings.ToLower(httplimit.DebugField)
+// upstreamField is the name of limits.DebugField in HTTP/2.
+var upstreamField = strings.ToLower(limits.DebugField)
 
 // upstreamOf is the header field that tells the service behind Envoy both sides of a decision, none without a policy.
 func upstreamOf(d shadow.Decision) []*corev3.HeaderValue {
 	if d.Policy == "" {
 		return nil
 	}
-	return []*corev3.HeaderValue{{Key: upstreamField, Value: httplimit.Debug(d)}}
+	return []*corev3.HeaderValue{{Key: upstreamField, Value: limits.Debug(d)}}
 }

@@ -6,6 +6,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -23,7 +24,7 @@ type Config struct {
 	Fields httplimit.Fields
 	// RetryJitter is as in httplimit.Config: a share of the wait, 0 to 1, by which Retry-After is spread.
 	RetryJitter float64
-	// Upstream adds httplimit.DebugField to requests that are passed on: what both sides have answered to the descriptor that
+	// Upstream adds limits.DebugField to requests that are passed on: what both sides have answered to the descriptor that
 	// matters most. Envoy appends it to what the client has sent under that name.
 	Upstream bool
 }
@@ -32,7 +33,7 @@ type Config struct {
 type Service struct {
 	rls.UnimplementedRateLimitServiceServer
 	decider  Decider
-	limits   *httplimit.Limits
+	limits   *limits.Limits
 	upstream bool
 }
 
@@ -40,8 +41,8 @@ var _ rls.RateLimitServiceServer = (*Service)(nil)
 
 // New returns a service, for rls.RegisterRateLimitServiceServer.
 func New(by Decider, cfg Config) *Service {
-	settings := httplimit.Settings{Fields: cfg.Fields, RetryJitter: cfg.RetryJitter}
-	return &Service{decider: by, limits: httplimit.NewLimits(by, settings), upstream: cfg.Upstream}
+	settings := limits.Settings{Fields: limits.Style(cfg.Fields), RetryJitter: cfg.RetryJitter}
+	return &Service{decider: by, limits: limits.New(by, settings), upstream: cfg.Upstream}
 }
 
 // ShouldRateLimit judges every descriptor and charges each. The whole is over its limit if any descriptor is. The error is

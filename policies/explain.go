@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -85,7 +86,7 @@ type Skipped struct {
 func explainPolicy(p *Policy, c *algorithms.Check, r *Request) ExplainedCheck {
 	w := p.evaluation(context.Background(), r)
 
-	e := ExplainedCheck{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), Labels: p.Labels, OnStoreFailure: p.OnStoreFailure}
+	e := ExplainedCheck{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: slices.Contains(p.Promotion.Protect, c.Key), Labels: p.Labels, OnStoreFailure: p.OnStoreFailure}
 	if p.settle != nil {
 		e.Settle = strings.TrimSpace(p.settle.source)
 	}

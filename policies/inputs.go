@@ -133,11 +133,9 @@ type Reading struct {
 	OtherHeaders bool
 }
 
-// ReadingAll is for a limiter that may read all of a request.
-func ReadingAll() *Reading {
-	return &Reading{
-		Path: true, Route: true, Host: true, Query: true, Headers: true, IP: true, Size: true, Time: true, OtherHeaders: true,
-	}
+// readingAll is of a limiter that may read all of a request.
+var readingAll = &Reading{
+	Path: true, Route: true, Host: true, Query: true, Headers: true, IP: true, Size: true, Time: true, OtherHeaders: true,
 }
 
 // HeaderName is the name of a header in both forms in which frameworks ask for it.

@@ -14,8 +14,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 )
 
-// Version is the one version of the file format that Load reads.
-const Version = "1"
+// fileVersion is the one version of the file format that Load reads.
+const fileVersion = "1"
 
 // maxPolicies bounds the policies of a file, whose names become metric labels. Each
 // request asks each of them whether it matches.
@@ -112,7 +112,7 @@ func (l *loader) root(n *yaml.Node) {
 		return field{read: func(n *yaml.Node) { sections[name] = n }, required: name == "policies"}
 	}
 	l.mapping(n, "the file", map[string]field{
-		"version":    {read: l.choice("version", &version, Version), required: true},
+		"version":    {read: l.choice("version", &version, fileVersion), required: true},
 		"name":       {read: l.name("name", &l.set.Name), required: true},
 		"generation": {read: l.count("generation", &l.set.Generation, 1)},
 		// A share of all of the wait would make most clients wait needlessly long, so 100% is refused as elsewhere.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -354,9 +353,6 @@ func plainElement(p *Policy, x *expression) *plain {
 
 // Together is the number of the list of policies that are charged together with this one, 0 if it is charged by itself.
 func (p *Policy) Together() int { return p.together }
-
-// Protects reports whether the policy protects a key that it charges.
-func (p *Policy) Protects(key string) bool { return slices.Contains(p.Promotion.Protect, key) }
 
 // Declarations describes the declared differences, one a line: "newly_denied until
 // 2027-03-31, owner team-batch, when variables.tenant == ...".

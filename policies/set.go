@@ -114,8 +114,13 @@ func (s *Set) Selection(r *Request) (list Selection) {
 	return list
 }
 
-// Reading returns what the set reads, which is shared and must not be changed.
-func (s *Set) Reading() *Reading { return s.reading }
+// Reading returns what the set reads, which is shared and must not be changed. A nil set may read all of a request.
+func (s *Set) Reading() *Reading {
+	if s == nil {
+		return readingAll
+	}
+	return s.reading
+}
 
 // reads reports whether any expression that checks evaluate reads an input. Those of
 // expected differences decide no check.

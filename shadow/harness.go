@@ -60,7 +60,7 @@ type Config struct {
 	// Observer is called for every check that is recorded, in the request or after it, and so must be
 	// quick. Where there is nothing to compare, as without a candidate, the other side is
 	// Absent and the Outcome inconclusive; a Cost of 0 only looked. It may be called concurrently. A panic is logged
-	// and reaches no request. See NewDecisionLog.
+	// and reaches no request.
 	Observer func(Comparison)
 	// Signal returns how much of the service is used, between 0 and 1, for limits that are adaptive by saturation. It is called
 	// every few seconds, must be quick, and may be called concurrently with requests. A number outside of that range is no signal.

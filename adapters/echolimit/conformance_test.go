@@ -10,6 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/adapters/echolimit"
 	"github.com/shadowlimit/shadowlimit/internal/adaptertest"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 func TestConformance(t *testing.T) {
@@ -41,7 +42,7 @@ func quiet() *echo.Echo {
 func configOf(s *adaptertest.Service) echolimit.Config {
 	cfg := echolimit.Config{
 		ClientIP:    s.Settings.ClientIP,
-		Fields:      s.Settings.Fields,
+		Fields:      httplimit.Fields(s.Settings.Fields),
 		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v5"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -39,7 +40,7 @@ var errBeforeRouter = errors.New("echolimit: the middleware runs before echo has
 
 // middleware is what all handlers of one New share.
 type middleware struct {
-	*httplimit.Limits
+	*limits.Limits
 	cfg Config
 }
 
@@ -49,8 +50,8 @@ func New(by httplimit.Decider, cfg Config) echo.MiddlewareFunc {
 		cfg.OnDenied = tooManyRequests
 	}
 
-	m := &middleware{cfg: cfg, Limits: httplimit.NewLimits(by, httplimit.Settings{
-		ClientIP: cfg.ClientIP, Fields: cfg.Fields, Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	m := &middleware{cfg: cfg, Limits: limits.New(by, limits.Settings{
+		ClientIP: cfg.ClientIP, Fields: limits.Style(cfg.Fields), Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error { return m.serve(c, next) }
@@ -80,14 +81,14 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) (failed error
 	header := c.Response().Header()
 	m.WriteFields(header, &d)
 	if m.cfg.Debug != nil && m.cfg.Debug(c) {
-		header.Set(httplimit.DebugField, httplimit.Debug(d))
+		header.Set(limits.DebugField, limits.Debug(d))
 	}
 
 	if !d.Allowed {
 		return m.cfg.OnDenied(c, d)
 	}
 	if err := m.Wait(r.Context(), d.Delay); err != nil {
-		httplimit.Unavailable(c.Response(), d, err)
+		limits.Unavailable(c.Response(), d, err)
 		return nil
 	}
 	if m.cfg.InContext {
@@ -100,7 +101,7 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) (failed error
 }
 
 // settle returns what makes the cost of a request final by its answer. A handler that panics has answered 500.
-func settle(c *echo.Context, settling *httplimit.Settling) func(failed *error) {
+func settle(c *echo.Context, settling *limits.Settling) func(failed *error) {
 	return func(failed *error) {
 		answer := policies.Response{Status: http.StatusInternalServerError, Headers: c.Response().Header()}
 		if p := recover(); p != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/adapters/fiberlimit"
 	"github.com/shadowlimit/shadowlimit/internal/adaptertest"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 func TestConformance(t *testing.T) {
@@ -69,7 +70,7 @@ func stream(c fiber.Ctx, s *adaptertest.Service) error {
 func configOf(s *adaptertest.Service) fiberlimit.Config {
 	cfg := fiberlimit.Config{
 		ClientIP:    s.Settings.ClientIP,
-		Fields:      s.Settings.Fields,
+		Fields:      httplimit.Fields(s.Settings.Fields),
 		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,

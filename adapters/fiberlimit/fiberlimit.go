@@ -11,6 +11,7 @@ import (
 	"github.com/gofiber/utils/v2"
 	"github.com/valyala/fasthttp"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/internal/view"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -45,9 +46,9 @@ type Config struct {
 var errNotWrapped = errors.New("fiberlimit: the limits run as middleware, before fiber has matched a route, so policies that " +
 	"read request.route would limit no request: wrap the last handler of each route, as in app.Get(\"/items/:id\", limit(item))")
 
-// limits is what all handlers of one New share.
-type limits struct {
-	*httplimit.Limits
+// middleware is what all handlers of one New share.
+type middleware struct {
+	*limits.Limits
 	cfg Config
 }
 
@@ -60,8 +61,8 @@ func New(by httplimit.Decider, cfg Config) func(fiber.Handler) fiber.Handler {
 		cfg.Logger = slog.Default()
 	}
 
-	l := &limits{cfg: cfg, Limits: httplimit.NewLimits(by, httplimit.Settings{
-		ClientIP: cfg.ClientIP, Fields: cfg.Fields, Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	l := &middleware{cfg: cfg, Limits: limits.New(by, limits.Settings{
+		ClientIP: cfg.ClientIP, Fields: limits.Style(cfg.Fields), Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})}
 	return func(next fiber.Handler) fiber.Handler {
 		return func(c fiber.Ctx) error { return l.serve(c, next) }
@@ -69,7 +70,7 @@ func New(by httplimit.Decider, cfg Config) func(fiber.Handler) fiber.Handler {
 }
 
 // serve decides a request, and calls the wrapped handler if it is allowed.
-func (l *limits) serve(c fiber.Ctx, next fiber.Handler) (failed error) {
+func (l *middleware) serve(c fiber.Ctx, next fiber.Handler) (failed error) {
 	if l.NeedsRoute() && c.IsMiddleware() {
 		l.cfg.Logger.Error(errNotWrapped.Error())
 		return fiber.NewError(fiber.StatusInternalServerError, "the route is unknown")
@@ -84,7 +85,7 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) (failed error) {
 		v.GiveBack()
 	}
 	if l.cfg.Debug != nil && l.cfg.Debug(c) {
-		c.Set(httplimit.DebugField, httplimit.Debug(d))
+		c.Set(limits.DebugField, limits.Debug(d))
 	}
 
 	if !d.Allowed {
@@ -103,8 +104,8 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) (failed error) {
 }
 
 // write writes the response fields of a decision. fasthttp copies both texts, so they need no copies of their own.
-func (l *limits) write(header *fasthttp.ResponseHeader, d *shadow.Decision, v *view.View) {
-	var fields httplimit.FieldList
+func (l *middleware) write(header *fasthttp.ResponseHeader, d *shadow.Decision, v *view.View) {
+	var fields limits.FieldList
 	l.AppendFields(&fields, v.Texts[:0], d)
 	for _, field := range fields.All() {
 		header.SetCanonical(utils.UnsafeBytes(field.Name.Canonical), utils.UnsafeBytes(field.Value))
@@ -113,7 +114,7 @@ func (l *limits) write(header *fasthttp.ResponseHeader, d *shadow.Decision, v *v
 
 // measure calls the wrapped handler and tells how long it took. A handler that panics has failed, and so has one whose error fiber
 // answers as the server's.
-func (l *limits) measure(c fiber.Ctx, next fiber.Handler) error {
+func (l *middleware) measure(c fiber.Ctx, next fiber.Handler) error {
 	began, failed := time.Now(), true
 	defer func() { l.Served(c.Context(), began, failed) }()
 
@@ -136,7 +137,7 @@ func statusOf(c fiber.Ctx, err error) int {
 
 // settle returns what makes the cost of a request final by its answer, and gives its view back. A handler that panics has answered
 // 500.
-func (l *limits) settle(c fiber.Ctx, v *view.View, d *shadow.Decision) func(failed *error) {
+func (l *middleware) settle(c fiber.Ctx, v *view.View, d *shadow.Decision) func(failed *error) {
 	began := time.Now()
 	return func(failed *error) {
 		answer := policies.Response{Status: fiber.StatusInternalServerError, Headers: http.Header{}}
@@ -158,7 +159,7 @@ func (l *limits) settle(c fiber.Ctx, v *view.View, d *shadow.Decision) func(fail
 }
 
 // decide charges a request, and returns what policies have seen of it.
-func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) *view.View {
+func (l *middleware) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) *view.View {
 	v := view.Get()
 	l.see(c, v)
 	if l.cfg.Identify != nil {
@@ -172,11 +173,11 @@ func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) *v
 
 // unavailable answers a request that Wait has refused.
 func unavailable(c fiber.Ctx, d shadow.Decision, refusal error) error {
-	if !errors.Is(refusal, httplimit.ErrFull) {
+	if !errors.Is(refusal, limits.ErrFull) {
 		return c.SendStatus(fiber.StatusServiceUnavailable)
 	}
 
-	c.Set("Retry-After", httplimit.FormatSeconds(httplimit.RetryWhenFull(d)))
+	c.Set("Retry-After", limits.FormatSeconds(limits.RetryWhenFull(d)))
 	return c.Status(fiber.StatusServiceUnavailable).SendString(refusal.Error() + "\n")
 }
 

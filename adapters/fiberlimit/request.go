@@ -13,7 +13,7 @@ import (
 
 // see sets what policies read of a request. fasthttp's texts change with the next request of the connection, and keys
 // outlive this one: each text that a policy reads is copied, and no other.
-func (l *limits) see(c fiber.Ctx, v *view.View) {
+func (l *middleware) see(c fiber.Ctx, v *view.View) {
 	fast := c.RequestCtx()
 	p, r := &v.Seen, &fast.Request
 	p.Route = c.FullPath() // the route's own text

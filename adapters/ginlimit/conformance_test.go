@@ -9,6 +9,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/adapters/ginlimit"
 	"github.com/shadowlimit/shadowlimit/internal/adaptertest"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 func init() { gin.SetMode(gin.TestMode) }
@@ -38,7 +39,7 @@ func TestConformance(t *testing.T) {
 func configOf(s *adaptertest.Service) ginlimit.Config {
 	cfg := ginlimit.Config{
 		ClientIP:    s.Settings.ClientIP,
-		Fields:      s.Settings.Fields,
+		Fields:      httplimit.Fields(s.Settings.Fields),
 		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,

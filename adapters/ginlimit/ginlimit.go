@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -51,29 +52,29 @@ func New(by httplimit.Decider, cfg Config) gin.HandlerFunc {
 		cfg.OnDenied = tooManyRequests
 	}
 
-	limits := httplimit.NewLimits(by, httplimit.Settings{
-		ClientIP: cfg.ClientIP, Fields: cfg.Fields, Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	l := limits.New(by, limits.Settings{
+		ClientIP: cfg.ClientIP, Fields: limits.Style(cfg.Fields), Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})
-	return func(c *gin.Context) { limit(c, limits, &cfg) }
+	return func(c *gin.Context) { limit(c, l, &cfg) }
 }
 
 // limit decides a request. The handlers behind it run unless it aborts.
-func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
-	p := limits.RequestOf(c.Request, cfg.Identify != nil)
+func limit(c *gin.Context, l *limits.Limits, cfg *Config) {
+	p := l.RequestOf(c.Request, cfg.Identify != nil)
 	p.Route = c.FullPath()
 	if cfg.Identify != nil {
 		cfg.Identify(c, p)
 	}
-	d, settling := limits.DecideSettling(c.Request.Context(), p)
+	d, settling := l.DecideSettling(c.Request.Context(), p)
 	ended := false
 	if settling != nil {
 		defer func() { settle(c, settling, ended) }()
 	}
 
 	// Fields are written before the handler runs, which may send the header at any time.
-	limits.WriteFields(c.Writer.Header(), &d)
+	l.WriteFields(c.Writer.Header(), &d)
 	if cfg.Debug != nil && cfg.Debug(c) {
-		c.Header(httplimit.DebugField, httplimit.Debug(d))
+		c.Header(limits.DebugField, limits.Debug(d))
 	}
 
 	if !d.Allowed {
@@ -81,9 +82,9 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 		cfg.OnDenied(c, d)
 		return
 	}
-	if err := limits.Wait(c.Request.Context(), d.Delay); err != nil {
+	if err := l.Wait(c.Request.Context(), d.Delay); err != nil {
 		c.Abort()
-		httplimit.Unavailable(c.Writer, d, err)
+		limits.Unavailable(c.Writer, d, err)
 		ended = true
 		return
 	}
@@ -91,8 +92,8 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 		c.Request = c.Request.WithContext(shadow.NewContext(c.Request.Context(), &d))
 	}
 	switch {
-	case limits.Adapts():
-		serve(c, limits)
+	case l.Adapts():
+		serve(c, l)
 	case settling != nil:
 		c.Next()
 	}
@@ -100,7 +101,7 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 }
 
 // settle makes the cost of a request final by what its handlers have answered. Handlers that panic have answered 500.
-func settle(c *gin.Context, settling *httplimit.Settling, ended bool) {
+func settle(c *gin.Context, settling *limits.Settling, ended bool) {
 	answer := policies.Response{Status: c.Writer.Status(), Headers: c.Writer.Header(), Size: int64(max(0, c.Writer.Size()))}
 	if !ended && !c.Writer.Written() {
 		answer.Status = http.StatusInternalServerError
@@ -109,8 +110,8 @@ func settle(c *gin.Context, settling *httplimit.Settling, ended bool) {
 }
 
 // serve runs the handlers and tells how long they took. Handlers that panic have failed.
-func serve(c *gin.Context, limits *httplimit.Limits) {
-	serving, failed := limits.Serving(c.Request), true
+func serve(c *gin.Context, l *limits.Limits) {
+	serving, failed := l.Serving(c.Request), true
 	defer func() { serving.End(failed) }()
 	c.Next()
 	failed = c.Writer.Status() >= http.StatusInternalServerError

@@ -20,7 +20,7 @@ func (i *Interceptors) see(ctx context.Context, v *view.View, method string) {
 	p.Path = method
 	p.Route = method
 	p.Size = -1
-	reading := i.Reading()
+	reading := i.limits.Reading()
 	if i.cfg.Identify != nil || reading.Time {
 		p.Time = time.Now()
 	}

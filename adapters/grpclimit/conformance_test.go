@@ -18,6 +18,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/adapters/grpclimit"
 	"github.com/shadowlimit/shadowlimit/internal/adaptertest"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 const name = "conformance.Service"
@@ -36,7 +37,7 @@ func TestConformance(t *testing.T) {
 func configOf(s *adaptertest.Service) grpclimit.Config {
 	cfg := grpclimit.Config{
 		ClientIP:    s.Settings.ClientIP,
-		Fields:      s.Settings.Fields,
+		Fields:      httplimit.Fields(s.Settings.Fields),
 		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,

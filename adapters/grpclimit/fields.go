@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/internal/view"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 // fields are the response fields of one call as metadata, which share one array of values. Those that are used again keep their
@@ -61,21 +61,21 @@ func (f *fields) metadata() metadata.MD {
 // empty makes fields ready for the next call.
 func (f *fields) empty() { f.count = 0 }
 
-// debugField is the name of httplimit.DebugField in metadata.
-var debugField = strings.ToLower(httplimit.DebugField)
+// debugField is the name of limits.DebugField in metadata.
+var debugField = strings.ToLower(limits.DebugField)
 
 // pushback is the wait in milliseconds that a client with a retryPolicy keeps to (gRFC A6). It does not look at RetryInfo.
 const pushback = "grpc-retry-pushback-ms"
 
 // fill adds the fields of a decision.
 func (i *Interceptors) fill(ctx context.Context, f *fields, d *shadow.Decision) {
-	var list httplimit.FieldList
-	f.texts = i.AppendFields(&list, f.texts, d)
+	var list limits.FieldList
+	f.texts = i.limits.AppendFields(&list, f.texts, d)
 	for _, field := range list.All() {
 		f.add(field.Name.Lower, field.Value)
 	}
 	if i.cfg.Debug != nil && i.cfg.Debug(ctx) {
-		f.add(debugField, httplimit.Debug(*d))
+		f.add(debugField, limits.Debug(*d))
 	}
 
 	switch {
@@ -135,11 +135,11 @@ func isOfGRPC(stream grpc.ServerTransportStream) bool {
 
 // whenFull returns the trailers of a call that is refused because too many are waiting, nil for any other.
 func (i *Interceptors) whenFull(d shadow.Decision, err error) metadata.MD {
-	if !errors.Is(err, httplimit.ErrFull) {
+	if !errors.Is(err, limits.ErrFull) {
 		return nil
 	}
-	after := httplimit.RetryWhenFull(d)
-	return metadata.Pairs("retry-after", httplimit.FormatSeconds(after), pushback, milliseconds(after))
+	after := limits.RetryWhenFull(d)
+	return metadata.Pairs("retry-after", limits.FormatSeconds(after), pushback, milliseconds(after))
 }
 
 // tellingStream tells a stream its fields as a header with the first message, or with the header of the handler.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/internal/view"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -44,8 +45,8 @@ type Config struct {
 
 // Interceptors are the two interceptors of a server. They share their limits.
 type Interceptors struct {
-	*httplimit.Limits
-	cfg Config
+	limits *limits.Limits
+	cfg    Config
 	// copied reports whether a stream copies metadata that it is given, so that they may be used again.
 	copied func(grpc.ServerTransportStream) bool
 }
@@ -56,10 +57,10 @@ func New(by httplimit.Decider, cfg Config) *Interceptors {
 		cfg.OnDenied = exhausted
 	}
 
-	settings := httplimit.Settings{
-		ClientIP: cfg.ClientIP, Fields: cfg.Fields, Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	settings := limits.Settings{
+		ClientIP: cfg.ClientIP, Fields: limits.Style(cfg.Fields), Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	}
-	return &Interceptors{Limits: httplimit.NewLimits(by, settings), cfg: cfg, copied: isOfGRPC}
+	return &Interceptors{limits: limits.New(by, settings), cfg: cfg, copied: isOfGRPC}
 }
 
 // Options are the options of grpc.NewServer with both interceptors: a server with one of them alone would not limit the
@@ -85,7 +86,7 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 		i.tell(ctx, asTrailer, &d)
 		return nil, i.cfg.OnDenied(ctx, d)
 	}
-	if err := i.Wait(ctx, d.Delay); err != nil {
+	if err := i.limits.Wait(ctx, d.Delay); err != nil {
 		i.tell(ctx, asTrailer, &d)
 		if md := i.whenFull(d, err); md != nil {
 			grpc.SetTrailer(ctx, md)
@@ -108,7 +109,7 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 
 // serve runs the handler of a unary call.
 func (i *Interceptors) serve(ctx context.Context, message any, handler grpc.UnaryHandler) (any, error) {
-	if i.Adapts() {
+	if i.limits.Adapts() {
 		return i.measure(ctx, message, handler)
 	}
 	return handler(ctx, message)
@@ -136,7 +137,7 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 	if !d.Allowed {
 		return i.cfg.OnDenied(ctx, d)
 	}
-	if err := i.Wait(ctx, d.Delay); err != nil {
+	if err := i.limits.Wait(ctx, d.Delay); err != nil {
 		if md := i.whenFull(d, err); md != nil {
 			stream.SetTrailer(md)
 		}
@@ -145,7 +146,7 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 	if i.cfg.InContext {
 		telling.ctx = shadow.NewContext(ctx, &d)
 	}
-	if i.Adapts() {
+	if i.limits.Adapts() {
 		return i.measureStream(service, telling, handler)
 	}
 	return handler(service, telling)
@@ -177,7 +178,7 @@ func (i *Interceptors) decide(ctx context.Context, c *call, method string, d *sh
 		i.cfg.Identify(ctx, &c.view.Seen)
 		c.view.Changed()
 	}
-	i.DecideInto(ctx, &c.view.Seen, d)
+	i.limits.DecideInto(ctx, &c.view.Seen, d)
 	return nil
 }
 
@@ -203,8 +204,8 @@ func withRetryInfo(code codes.Code, text string, after time.Duration) error {
 // answer returns the error that a client sees.
 func answer(err error, d shadow.Decision) error {
 	switch {
-	case errors.Is(err, httplimit.ErrFull):
-		return withRetryInfo(codes.Unavailable, err.Error(), httplimit.RetryWhenFull(d))
+	case errors.Is(err, limits.ErrFull):
+		return withRetryInfo(codes.Unavailable, err.Error(), limits.RetryWhenFull(d))
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	}

@@ -17,12 +17,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/shadowlimit/shadowlimit/adapters/grpclimit"
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-func fmtSeconds(d time.Duration) string { return httplimit.FormatSeconds(d) }
+func fmtSeconds(d time.Duration) string { return limits.FormatSeconds(d) }
 
 const file = `
 version: 1

@@ -11,7 +11,7 @@ import (
 // measure runs the handler of a call and tells how long it took. A handler that panics has failed.
 func (i *Interceptors) measure(ctx context.Context, message any, handler grpc.UnaryHandler) (any, error) {
 	began, failed := time.Now(), true
-	defer func() { i.Served(ctx, began, failed) }()
+	defer func() { i.limits.Served(ctx, began, failed) }()
 
 	answer, err := handler(ctx, message)
 	failed = failure(err)
@@ -21,7 +21,7 @@ func (i *Interceptors) measure(ctx context.Context, message any, handler grpc.Un
 // measureStream is measure for a stream, which counts with all of its time.
 func (i *Interceptors) measureStream(service any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	began, failed := time.Now(), true
-	defer func() { i.Served(stream.Context(), began, failed) }()
+	defer func() { i.limits.Served(stream.Context(), began, failed) }()
 
 	err := handler(service, stream)
 	failed = failure(err)

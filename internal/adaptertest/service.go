@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -32,7 +33,7 @@ type Framework struct {
 // /panic, and for one of /fail, which answers 503. Only /free and /fail have no policy.
 type Service struct {
 	Harness  httplimit.Decider
-	Settings httplimit.Settings
+	Settings limits.Settings
 	// Context is the base of the requests' contexts. The suite ends it.
 	Context context.Context
 	// Identified asks for Identify as the adapter's hook.

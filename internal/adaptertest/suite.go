@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
@@ -102,10 +103,10 @@ func testLimits(t *testing.T, c Client) {
 
 // Every style of response fields has its names.
 func testStyles(t *testing.T, f Framework) {
-	for style, want := range map[httplimit.Fields]string{
-		httplimit.FieldsDraft06: "ratelimit-limit: 2, ratelimit-policy: 2;w=3600, ratelimit-remaining: 1, ratelimit-reset: 3600",
-		httplimit.FieldsLegacy:  "x-ratelimit-limit: 2, x-ratelimit-remaining: 1, x-ratelimit-reset: 3600",
-		httplimit.FieldsNone:    "",
+	for style, want := range map[limits.Style]string{
+		limits.Draft06:  "ratelimit-limit: 2, ratelimit-policy: 2;w=3600, ratelimit-remaining: 1, ratelimit-reset: 3600",
+		limits.Legacy:   "x-ratelimit-limit: 2, x-ratelimit-remaining: 1, x-ratelimit-reset: 3600",
+		limits.NoFields: "",
 	} {
 		s := newService(t, f, file)
 		s.Settings.Fields = style
@@ -141,7 +142,7 @@ func testDebug(t *testing.T, f Framework) {
 		if debugged {
 			want = `policy="per-tenant", enforced=authoritative, allowed=?1, candidate=?1;remaining=0`
 		}
-		if got := a.Header.Get(httplimit.DebugField); got != want {
+		if got := a.Header.Get(limits.DebugField); got != want {
 			t.Errorf("debugged %t: %q, want %q", debugged, got, want)
 		}
 	}

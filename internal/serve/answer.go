@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 // answer is a decision as JSON. It says nothing of the side that is not enforced: a service may pass it on to its client.
@@ -29,7 +29,7 @@ type answer struct {
 	Settle string `json:"settle,omitempty"`
 }
 
-func answerOf(d shadow.Decision, fields httplimit.FieldList) answer {
+func answerOf(d shadow.Decision, fields limits.FieldList) answer {
 	a := answer{
 		Allowed: d.Allowed, Policy: d.Policy, Limit: d.Capacity, Fallback: d.Fallback,
 		ResetAfter: microseconds(d.ResetAfter), Delay: microseconds(d.Delay),

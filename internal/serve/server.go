@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -77,7 +78,7 @@ type Config struct {
 	// Metrics, if set, are shown beside those of the limiter.
 	Metrics prometheus.Collector
 	// Settings are those of a middleware, for what clients are told. ClientIP is not used.
-	Settings httplimit.Settings
+	Settings limits.Settings
 	// Logger receives mistakes in the setup of proxies; nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -85,7 +86,7 @@ type Config struct {
 // Server answers questions. It is safe for concurrent use.
 type Server struct {
 	cfg    Config
-	limits *httplimit.Limits
+	limits *limits.Limits
 	token  token
 	client func(*http.Request) string // the client's address behind the proxies
 	routes bool                       // the configuration knows routes
@@ -103,7 +104,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.Default()
 	}
 
-	s := &Server{cfg: cfg, limits: httplimit.NewLimits(cfg.Limiter, cfg.Settings), token: tokenOf(cfg.Token)}
+	s := &Server{cfg: cfg, limits: limits.New(cfg.Limiter, cfg.Settings), token: tokenOf(cfg.Token)}
 	s.client = httplimit.ForwardedFor(append(loopback[:len(loopback):len(loopback)], cfg.Proxies...)...)
 	s.warned.log, s.routes = cfg.Logger, routes
 	return s
@@ -349,7 +350,7 @@ func (s *Server) answerProxy(w http.ResponseWriter, r *http.Request, f *form, d 
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d.Delay + writeTimeout))
 	}
 	if err := s.limits.Wait(r.Context(), d.Delay); err != nil {
-		w.Header().Set("Retry-After", httplimit.FormatSeconds(httplimit.RetryWhenFull(d)))
+		w.Header().Set("Retry-After", limits.FormatSeconds(limits.RetryWhenFull(d)))
 		http.Error(w, "too many requests are waiting", f.full)
 		return
 	}

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 // FieldBytes is room for the values of the response fields of one decision, unless they are unusually long.
@@ -123,7 +123,7 @@ func (v *View) Address(peer net.Addr, hook func(*http.Request) string) string {
 
 	v.hooked.RemoteAddr = peer.String()
 	if hook == nil {
-		hook = httplimit.PeerIP
+		hook = limits.PeerIP
 	}
 	return hook(&v.hooked)
 }

@@ -1,41 +1,16 @@
 package httplimit
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 )
 
 // PeerIP returns the address of the connection, which is the client's if no proxy is in front of the service.
-func PeerIP(r *http.Request) string {
-	if host, ok := dottedHost(r.RemoteAddr); ok {
-		return host
-	}
-	return peer(r).text
-}
-
-// dottedHost returns the host of an address such as 192.0.2.1:1234, of digits and dots before one colon and digits. Nearly every peer
-// has one. It is its own text, whether it is an IPv4 address or none, so it need not be parsed.
-func dottedHost(addr string) (host string, ok bool) {
-	colon := -1
-	for i := range len(addr) {
-		switch c := addr[i]; {
-		case '0' <= c && c <= '9':
-		case c == '.' && colon < 0:
-		case c == ':' && colon < 0:
-			colon = i
-		default:
-			return "", false
-		}
-	}
-
-	if colon < 0 {
-		return "", false
-	}
-	return addr[:colon], true
-}
+func PeerIP(r *http.Request) string { return limits.PeerIP(r) }
 
 // ForwardedFor returns a resolver for services behind proxies with known addresses, which append to X-Forwarded-For.
 // The client is the last address in the field that is not a trusted proxy's.
@@ -43,7 +18,7 @@ func dottedHost(addr string) (host string, ok bool) {
 // The field is used only if the peer is trusted. Entries before one that is no address are not used, because anyone may
 // have written them: the client is then the last known proxy.
 func ForwardedFor(trusted ...netip.Prefix) func(*http.Request) string {
-	return behind(trusted, "X-Forwarded-For", parseAddr)
+	return behind(trusted, "X-Forwarded-For", limits.ParseAddr)
 }
 
 // Forwarded is ForwardedFor for proxies that append to the field Forwarded of RFC 7239 in place of X-Forwarded-For.
@@ -59,9 +34,9 @@ func behind(trusted []netip.Prefix, field string, parse func(entry string) (neti
 	}
 
 	return func(r *http.Request) string {
-		client := peer(r)
-		if !client.addr.IsValid() || !isTrusted(client.addr) {
-			return client.text
+		client := limits.Peer(r)
+		if !client.Addr.IsValid() || !isTrusted(client.Addr) {
+			return client.Text
 		}
 
 		for entry := range lastFirst(r.Header[field]) {
@@ -71,13 +46,13 @@ func behind(trusted []netip.Prefix, field string, parse func(entry string) (neti
 			}
 
 			// Behind a trusted proxy stands the one that it had the request from.
-			client = address{addr, addr.String()}
+			client = limits.Address{Addr: addr, Text: addr.String()}
 			if !isTrusted(addr) {
 				break
 			}
 		}
 
-		return client.text
+		return client.Text
 	}
 }
 
@@ -99,7 +74,7 @@ func ForwardedForHops(proxies int) func(*http.Request) string {
 			if hop < proxies {
 				continue
 			}
-			if addr, ok := parseAddr(entry); ok {
+			if addr, ok := limits.ParseAddr(entry); ok {
 				return addr.String()
 			}
 			break
@@ -116,21 +91,21 @@ func HeaderIP(name string, trusted ...netip.Prefix) func(*http.Request) string {
 	name = http.CanonicalHeaderKey(name)
 	trusted = unmapped(trusted)
 	return func(r *http.Request) string {
-		client := peer(r)
-		isPeer := func(p netip.Prefix) bool { return client.addr.IsValid() && p.Contains(client.addr) }
+		client := limits.Peer(r)
+		isPeer := func(p netip.Prefix) bool { return client.Addr.IsValid() && p.Contains(client.Addr) }
 		if !slices.ContainsFunc(trusted, isPeer) {
-			return client.text
+			return client.Text
 		}
 
 		// Only the last entry is the proxy's own.
 		for entry := range lastFirst(r.Header[name]) {
-			if addr, ok := parseAddr(entry); ok {
+			if addr, ok := limits.ParseAddr(entry); ok {
 				return addr.String()
 			}
 			break
 		}
 
-		return client.text
+		return client.Text
 	}
 }
 
@@ -147,52 +122,6 @@ func unmapped(prefixes []netip.Prefix) []netip.Prefix {
 	return list
 }
 
-// address is an address and its text, or only the text if that is no address.
-type address struct {
-	addr netip.Addr
-	text string
-}
-
-// peer returns the address of the connection, without port and zone. An IPv4 address in IPv6 form is returned as IPv4.
-func peer(r *http.Request) address {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-
-	addr, ok := parseAddr(host)
-	if !ok {
-		return address{text: host}
-	}
-
-	// The text of an IPv4 address is the host as it stands: no allocation for the usual case.
-	if addr.Is4() && !strings.Contains(host, ":") {
-		return address{addr, host}
-	}
-	return address{addr, addr.String()}
-}
-
-// parseAddr reads an address, which proxies may write with a port or in brackets. It drops the zone and unmaps IPv4, so
-// that one client has one text, and so one key.
-func parseAddr(text string) (netip.Addr, bool) {
-	text = strings.TrimSpace(text)
-	bare := text
-	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
-		bare = text[1 : len(text)-1] // one pair: a text in several is no address
-	}
-
-	addr, err := netip.ParseAddr(bare)
-	if err != nil {
-		withPort, err := netip.ParseAddrPort(text)
-		if err != nil {
-			return netip.Addr{}, false
-		}
-		addr = withPort.Addr()
-	}
-
-	return addr.Unmap().WithZone(""), true
-}
-
 // parseForwarded reads the address of an element such as for="[2001:db8::1]:4711";proto=https. An element whose quotes do not close,
 // as when a comma in quotes has cut it, is none: whoever wrote the part before it may be a client that wants to be another one.
 func parseForwarded(element string) (netip.Addr, bool) {
@@ -202,7 +131,7 @@ func parseForwarded(element string) (netip.Addr, bool) {
 	for pair := range strings.SplitSeq(element, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
 		if strings.EqualFold(name, "for") {
-			return parseAddr(strings.Trim(value, `"`))
+			return limits.ParseAddr(strings.Trim(value, `"`))
 		}
 	}
 	return netip.Addr{}, false

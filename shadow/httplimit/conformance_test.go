@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 func configOf(s *adaptertest.Service) httplimit.Config {
 	cfg := httplimit.Config{
 		ClientIP:    s.Settings.ClientIP,
-		Fields:      s.Settings.Fields,
+		Fields:      httplimit.Fields(s.Settings.Fields),
 		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,

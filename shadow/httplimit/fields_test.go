@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -283,7 +284,7 @@ func TestDebugField(t *testing.T) {
 // Fields in a buffer are those of FieldsOf, whatever room the buffer has, and those of one response stay as they are when the next is
 // written behind them.
 func TestAppendFields(t *testing.T) {
-	limits := httplimit.NewLimits(harness(t, file), httplimit.Settings{})
+	all := limits.New(harness(t, file), limits.Settings{})
 	of := func(name string, d algorithms.Decision) shadow.Decision {
 		return shadow.Decision{Policy: name, Limit: 2, Window: time.Minute, Decision: d}
 	}
@@ -296,13 +297,13 @@ func TestAppendFields(t *testing.T) {
 
 	for room := range 400 {
 		buf := make([]byte, 0, room)
-		lists := make([]httplimit.FieldList, len(decisions))
+		lists := make([]limits.FieldList, len(decisions))
 		for i := range decisions {
-			buf = limits.AppendFields(&lists[i], buf, &decisions[i])
+			buf = all.AppendFields(&lists[i], buf, &decisions[i])
 		}
 
 		for i := range decisions {
-			want := limits.FieldsOf(&decisions[i])
+			want := all.FieldsOf(&decisions[i])
 			if got := lists[i].All(); !slices.Equal(got, want.All()) {
 				t.Fatalf("room for %d: decision %d has %v, want %v", room, i, got, want.All())
 			}

@@ -1,14 +1,25 @@
 package httplimit
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
 
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
+
+// Decider is what a middleware limits by: a *shadow.Harness or a *shadow.Pair, or a stand-in of yours in tests of
+// handlers. Decide may be called concurrently, and must not keep the request.
+//
+// A Decider with a method Policies, as a Harness has it, gets only what its policies read of a request. Any other, such as
+// a Pair, gets all of it.
+type Decider interface {
+	Decide(context.Context, *policies.Request) shadow.Decision
+}
 
 // Config configures the middleware. The zero value is ready to use.
 type Config struct {
@@ -63,7 +74,9 @@ func New(by Decider, cfg Config) func(http.Handler) http.Handler {
 		cfg.Logger = slog.Default()
 	}
 
-	all := &shared{Limits: NewLimits(by, Settings{cfg.ClientIP, cfg.Fields, cfg.Announce, cfg.RetryJitter, cfg.MaxWaiting})}
+	all := &shared{Limits: limits.New(by, limits.Settings{
+		ClientIP: cfg.ClientIP, Fields: limits.Style(cfg.Fields), Announce: cfg.Announce, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	})}
 	return func(next http.Handler) http.Handler {
 		m := &middleware{shared: all, cfg: cfg, next: next}
 		if m.cfg.Route == nil {
@@ -75,7 +88,7 @@ func New(by Decider, cfg Config) func(http.Handler) http.Handler {
 
 // shared is the state that all handlers of one New share.
 type shared struct {
-	*Limits
+	*limits.Limits
 	warnedRoutes atomic.Bool // the warning about unknown routes was logged
 }
 
@@ -101,9 +114,9 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d, settling := m.DecideSettling(r.Context(), p)
 
 	// Fields are written before the handler runs, which may send the header at any time.
-	m.fields.write(w.Header(), &d)
+	m.WriteFields(w.Header(), &d)
 	if m.cfg.Debug != nil && m.cfg.Debug(r) {
-		w.Header()[DebugField] = []string{Debug(d)}
+		w.Header()[limits.DebugField] = []string{limits.Debug(d)}
 	}
 
 	if !d.Allowed {
@@ -120,7 +133,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // handle has an admitted request wait for its turn, and then the handler answer it.
 func (m *middleware) handle(w http.ResponseWriter, r *http.Request, d *shadow.Decision) {
 	if err := m.Wait(r.Context(), d.Delay); err != nil {
-		Unavailable(w, *d, err)
+		limits.Unavailable(w, *d, err)
 		return
 	}
 	if m.cfg.InContext {
@@ -134,7 +147,7 @@ func (m *middleware) handle(w http.ResponseWriter, r *http.Request, d *shadow.De
 }
 
 // settled has a request answered, and settles it by the answer.
-func (m *middleware) settled(w http.ResponseWriter, r *http.Request, d *shadow.Decision, settling *Settling) {
+func (m *middleware) settled(w http.ResponseWriter, r *http.Request, d *shadow.Decision, settling *limits.Settling) {
 	watched, answer := watchStatus(w)
 	ended := false
 	defer func() {

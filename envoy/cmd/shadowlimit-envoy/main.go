@@ -17,7 +17,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/flaghelp"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+	"github.com/shadowlimit/shadowlimit/internal/limits"
 )
 
 func main() {
@@ -118,7 +118,7 @@ func flags() []cli.Flag {
 			Usage: "`STYLE` of the response fields for clients: " + strings.Join(styles(), ", "),
 		},
 		&cli.Float64Flag{Name: "retry-jitter", Usage: "`SHARE`, 0 to 1, by which Retry-After is longer at random"},
-		&cli.BoolFlag{Name: "upstream", Usage: "tell the service behind Envoy both sides in the field " + httplimit.DebugField},
+		&cli.BoolFlag{Name: "upstream", Usage: "tell the service behind Envoy both sides in the field " + limits.DebugField},
 
 		// No flag has the token itself: every user of the machine can read a program's arguments.
 		&cli.StringFlag{Name: "token-file", Usage: "`FILE` with the token that questions over TCP must bring"},

@@ -31,7 +31,7 @@ func configOf(s *adaptertest.Service, router chi.Routes) httplimit.Config {
 	cfg := httplimit.Config{
 		Route:       chiroute.Of(router),
 		ClientIP:    s.Settings.ClientIP,
-		Fields:      s.Settings.Fields,
+		Fields:      httplimit.Fields(s.Settings.Fields),
 		Announce:    s.Settings.Announce,
 		RetryJitter: s.Settings.RetryJitter,
 		MaxWaiting:  s.Settings.MaxWaiting,

@@ -1,4 +1,6 @@
-package httplimit
+// Package limits is what the middleware of every framework has in common: the policies' view of a request, the decision, the
+// response fields, and the wait for a turn in a leaky bucket. Package httplimit and the adapters of frameworks are made of it.
+package limits
 
 import (
 	"context"
@@ -17,14 +19,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// Limits is what the middleware of every framework has in common: the policies' view of a request, the decision, the
-// response fields, and the wait for a turn in a leaky bucket. The adapters of frameworks are made of it. A service uses
-// New or an adapter, and Limits only for a framework that has neither.
-//
-// The order of a request is Request or RequestOf, Decide, the fields, and Wait for the decision's Delay. All methods
-// may be called concurrently.
+// Limits are the limits of one middleware. The order of a request is Request or RequestOf, Decide, the fields, and Wait for the
+// decision's Delay. All methods may be called concurrently.
 type Limits struct {
-	decider  Decider
+	decider  decider
 	harness  *shadow.Harness           // the decider, if it is one: a call by an interface would move decisions to the heap
 	policies func() *policies.Set      // in use; nil if the decider has none
 	served   func(time.Duration, bool) // nil if the decider has none
@@ -35,26 +33,22 @@ type Limits struct {
 }
 
 // Settings are the part of a middleware's configuration that no framework changes. They have the meaning of the fields
-// of Config with the same names.
+// of httplimit.Config with the same names.
 type Settings struct {
 	ClientIP    func(*http.Request) string
-	Fields      Fields
+	Fields      Style
 	Announce    bool
 	RetryJitter float64
 	MaxWaiting  int64
 }
 
-// Decider is what a middleware limits by: a *shadow.Harness or a *shadow.Pair, or a stand-in of yours in tests of
-// handlers. Decide may be called concurrently, and must not keep the request.
-//
-// A Decider with a method Policies, as a Harness has it, gets only what its policies read of a request. Any other, such as
-// a Pair, gets all of it.
-type Decider interface {
+// decider is httplimit.Decider.
+type decider interface {
 	Decide(context.Context, *policies.Request) shadow.Decision
 }
 
-// NewLimits returns the limits of one middleware.
-func NewLimits(by Decider, s Settings) *Limits {
+// New returns the limits of one middleware.
+func New(by decider, s Settings) *Limits {
 	if s.ClientIP == nil {
 		s.ClientIP = PeerIP
 	}
@@ -112,18 +106,13 @@ func (l *Limits) inUse() *policies.Set {
 }
 
 // Reading returns what policies in use read of a request. An adapter that would have to copy a field may leave it empty if
-// none reads it. A Decider without policies may read all of them.
+// none reads it. A decider without policies may read all of them.
 func (l *Limits) Reading() *policies.Reading {
-	if set := l.inUse(); set != nil {
-		return set.Reading()
-	}
-	return readingAll
+	return l.inUse().Reading()
 }
 
-var readingAll = policies.ReadingAll()
-
 // NeedsRoute reports whether a policy in use reads request.route, so that it would limit no request whose route is
-// unknown. A Decider without policies limits such a request all the same.
+// unknown. A decider without policies limits such a request all the same.
 func (l *Limits) NeedsRoute() bool {
 	set := l.inUse()
 	return set != nil && set.ReadsRoutes
@@ -138,7 +127,7 @@ func (l *Limits) Adapts() bool {
 // AdaptsByErrors reports whether a limit follows whether handlers fail.
 func (l *Limits) AdaptsByErrors() bool { return l.Adapts() && l.inUse().AdaptsByErrors }
 
-// Served tells a Decider that has a method Served, as a Harness has, that the handler of a request has ended, which began at an
+// Served tells a decider that has a method Served, as a Harness has, that the handler of a request has ended, which began at an
 // instant; see shadow.Harness.Served. The context is the request's.
 func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
 	if l.served == nil {
@@ -158,7 +147,7 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Deci
 	return d
 }
 
-// release gives the memory of a request back. A Decider that panics keeps it: no other request gets it.
+// release gives the memory of a request back. A decider that panics keeps it: no other request gets it.
 func release(p *policies.Request) {
 	p.Reset()
 	requests.Put(p)

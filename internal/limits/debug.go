@@ -1,4 +1,4 @@
-package httplimit
+package limits
 
 import (
 	"fmt"
