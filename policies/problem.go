@@ -113,8 +113,26 @@ func (p *Problems) Describe(problem Problem) string {
 		return s
 	}
 
-	line := withoutSecret(strings.Map(printable, p.lines[problem.Line-1]))
-	return s + "\n | " + line + "\n | " + strings.Repeat(" ", max(0, problem.Column-1)) + "^"
+	line, column := excerpt(withoutSecret(strings.Map(printable, p.lines[problem.Line-1])), problem.Column)
+	return s + "\n | " + line + "\n | " + strings.Repeat(" ", max(0, column-1)) + "^"
+}
+
+// excerpt returns what a terminal has room for of a line around a column, and where the column is in it. A line that the
+// terminal breaks would not stand above its caret.
+func excerpt(line string, column int) (string, int) {
+	const room = 80 - len(" | ")
+	runes := []rune(line)
+	if len(runes) <= room {
+		return line, column
+	}
+	if from := min(column-room/2, len(runes)-room); from > 0 {
+		runes, column = runes[from:], column-from
+		runes[0] = '…'
+	}
+	if len(runes) > room {
+		runes = append(runes[:room-1], '…')
+	}
+	return string(runes), column
 }
 
 // No policy file has a secret, but authors try: the address of Redis, with its password, is an option of the program.

@@ -51,6 +51,7 @@ func statusf(status int, format string, args ...any) error {
 // run is the whole program except for the process around it. It returns the exit status.
 func run(ctx context.Context, args []string, std streams) int {
 	redis.SetLogger(silentLogger{})
+	std.out, std.err = newDisplay(std.out), newDisplay(std.err)
 	return runApp(ctx, newApp(std), args, std)
 }
 
@@ -68,10 +69,14 @@ func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 		args = []string{"--version"}
 	}
 
+	var err error
 	if !completes {
+		args, err = colorOf(args, std)
 		args = flagsFirst(app.Commands, args)
 	}
-	err := app.RunContext(ctx, append([]string{app.Name}, args...))
+	if err == nil {
+		err = app.RunContext(ctx, append([]string{app.Name}, args...))
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -101,9 +106,9 @@ func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 	if _, inFile := err.(*policies.Problems); inFile {
 		name = ""
 	}
-	fmt.Fprintf(std.err, "%s%s\n", name, f.Error)
+	say(std.err, "%s%s\n", name, f.Error)
 	if f.Hint != "" {
-		fmt.Fprintf(std.err, "hint: %s\n", f.Hint)
+		say(std.err, "hint: %s\n", f.Hint)
 	}
 	return f.status
 }
@@ -158,6 +163,8 @@ func newApp(std streams) *cli.App {
 		Version:         versionText(),
 		HideHelpCommand: true,
 		Reader:          std.in, Writer: std.out, ErrWriter: std.err,
+		// It stands anywhere: colorOf has read it before.
+		Flags:    []cli.Flag{&cli.StringFlag{Name: "color", Value: colorAuto, Usage: "`WHEN` words get a colour: auto, always or never"}},
 		Commands: commands(std),
 		// A comma may be in a template of a route or in the name of a field.
 		DisableSliceFlagSeparator: true,

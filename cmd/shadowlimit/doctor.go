@@ -65,7 +65,7 @@ func doctorAction(c *cli.Context, out io.Writer) error {
 	}
 
 	err = format.print(out, report, func(out io.Writer) error {
-		_, err := io.WriteString(out, report.Text())
+		_, err := io.WriteString(out, report.Text(humanize.PageFor(out).Colors))
 		return err
 	})
 	if err == nil && report.Problems > 0 {

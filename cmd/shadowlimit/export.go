@@ -93,7 +93,7 @@ func (e export) write(std streams) error {
 		}
 	}
 	if len(stale) == 0 {
-		fmt.Fprintf(std.err, "nothing to write: every file in %s is up to date\n", e.dir)
+		say(std.err, "nothing to write: every file in %s is up to date\n", e.dir)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -138,4 +139,31 @@ func flagOf(command *cli.Command, arg string) cli.Flag {
 		}
 	}
 	return nil
+}
+
+// colorOf takes the flag --color out of a command line, where it may stand anywhere before "--", and sets the displays by it.
+func colorOf(args []string, std streams) (rest []string, err error) {
+	for i := 0; i < len(args); i++ {
+		name, when, joined := strings.Cut(args[i], "=")
+		if args[i] == "--" {
+			return append(rest, args[i:]...), err
+		}
+		if name != "--color" && name != "-color" {
+			rest = append(rest, args[i])
+			continue
+		}
+		if !joined && i+1 < len(args) {
+			i++
+			when = args[i]
+		}
+		if when != colorAuto && when != colorAlways && when != colorNever {
+			err = usagef("write --color never", "--color %s: want auto, always or never", when)
+		}
+		for _, out := range []io.Writer{std.out, std.err} {
+			if d, ok := out.(*display); ok {
+				d.when = when
+			}
+		}
+	}
+	return rest, err
 }

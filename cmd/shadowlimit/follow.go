@@ -145,12 +145,12 @@ func followAction(c *cli.Context, std streams) (err error) {
 			stop()
 		}()
 		for _, l := range listeners {
-			fmt.Fprintf(std.err, "shadowlimit: %s shows /metrics and /status\n", (&serveOptions{server: served}).urlOf(l.Addr()))
+			say(std.err, "shadowlimit: %s shows /metrics and /status\n", (&serveOptions{server: served}).urlOf(l.Addr()))
 		}
 	} else {
 		serving <- nil
 	}
-	fmt.Fprintf(std.err, "shadowlimit: %s follows %s%s\n", f.set.Name, strings.Join(o.logs, ", "), stateText(state))
+	say(std.err, "shadowlimit: %s follows %s%s\n", f.set.Name, strings.Join(o.logs, ", "), stateText(state))
 
 	err = follows.Run(ctx)
 	lines := follows.Lines()
@@ -390,7 +390,7 @@ func (f *follower) summary(std streams, l follow.Lines) {
 			text += ", " + humanize.Counted(more.n, "line") + " " + more.what
 		}
 	}
-	fmt.Fprintf(std.err, "shadowlimit: %s\n", text)
+	say(std.err, "shadowlimit: %s\n", text)
 }
 
 // report prints the evidence that ends with this process.

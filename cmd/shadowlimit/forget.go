@@ -102,7 +102,7 @@ func (f *fleet) refuseLive(ctx context.Context, policy string, std streams) erro
 			namesOf(live))
 	}
 	if len(silent) > 0 {
-		fmt.Fprintf(std.err, "no report for over %s from %s, which had the policy and has not left: if it still runs, it writes the "+
+		say(std.err, "no report for over %s from %s, which had the policy and has not left: if it still runs, it writes the "+
 			"policy again when it reaches Redis\n", stages.LiveFor, namesOf(silent))
 	}
 	return nil

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -111,14 +113,47 @@ func transitionOf(s *stages.State) transition {
 	}
 }
 
+// writeTransitions writes a line for each change, with who and why behind it where there is room, else below it.
 func writeTransitions(out io.Writer, list []transition) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "time (UTC)\tversion\tstage\tby\treason")
-	for _, t := range list {
-		fmt.Fprintf(table, "%s\t%d.%d\t%s -> %s\t%s\t%s\n",
-			stamp(t.At), t.Term, t.Seq, t.From, t.To, humanize.Printable(t.Actor), humanize.Printable(t.Reason))
+	page := humanize.PageFor(out)
+	text := transitionTable(list, true)
+	below := humanize.Wrap(text, page.Columns()) != text
+	if below {
+		text = transitionTable(list, false)
 	}
-	return table.Flush()
+
+	for i, line := range slices.Collect(strings.Lines(text)) {
+		if i == 0 {
+			page.WriteString(line)
+			continue
+		}
+		t := &list[i-1]
+		to := "-> " + humanize.Visible(t.To)
+		page.WriteString(strings.Replace(line, to, "-> "+stages.Colored(page.Colors, humanize.Visible(t.To)), 1))
+		if below {
+			fmt.Fprintf(page, "  by %s: %s\n", humanize.Printable(t.Actor), humanize.Printable(t.Reason))
+		}
+	}
+	return page.Show(out)
+}
+
+func transitionTable(list []transition, whole bool) string {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(at, version, move, actor, reason string) {
+		fmt.Fprintf(table, "%s\t%s\t%s", at, version, move)
+		if whole {
+			fmt.Fprintf(table, "\t%s\t%s", actor, reason)
+		}
+		fmt.Fprintln(table)
+	}
+	row("time (UTC)", "version", "stage", "by", "reason")
+	for _, t := range list {
+		row(stamp(t.At), fmt.Sprintf("%d.%d", t.Term, t.Seq), humanize.Visible(t.From)+" -> "+humanize.Visible(t.To),
+			humanize.Printable(t.Actor), humanize.Printable(t.Reason))
+	}
+	table.Flush() // a strings.Builder never fails
+	return b.String()
 }
 
 // stamp is an instant as it stands in a table or a log.

@@ -71,7 +71,7 @@ func importAction(c *cli.Context, std streams) error {
 	if err != nil && !errors.Is(err, importer.ErrNothing) {
 		return err
 	}
-	if printed := format.print(std.out, in, func(out io.Writer) error { return writeImport(out, std.err, in) }); printed != nil {
+	if printed := format.printFile(std.out, in, func(out io.Writer) error { return writeImport(out, std.err, in) }); printed != nil {
 		return printed
 	}
 	return err
@@ -94,6 +94,6 @@ func writeImport(out, talk io.Writer, in *importer.Import) error {
 	if n := int64(len(in.LeftOut)); n > 0 {
 		off += "; left out, or to be known: " + humanize.Counted(n, "part")
 	}
-	fmt.Fprintf(talk, "%s imported%s: docs/import.md says more\n", countedPolicies(len(in.Policies)), off)
+	say(talk, "%s imported%s: docs/import.md says more\n", countedPolicies(len(in.Policies)), off)
 	return err
 }

@@ -77,7 +77,7 @@ func initAction(c *cli.Context, std streams) error {
 		return err
 	}
 	_, err = fmt.Fprintln(std.out, file)
-	fmt.Fprintf(std.err, "next: %s\n", afterInit(c, file))
+	say(std.err, "next: %s\n", afterInit(c, file))
 	return err
 }
 

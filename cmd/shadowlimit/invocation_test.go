@@ -58,10 +58,15 @@ policies:
     authoritative: { algorithm: fixed_window, limit: 4, window: 1m }
 `
 
-// shell runs the program as a user does.
+// wide is an output with so much room that no text is wrapped, for a test that looks for words.
+type wide struct{ bytes.Buffer }
+
+func (*wide) Columns() int { return 10_000 }
+
+// shell runs the program as a user does who has a wide terminal.
 func shell(t *testing.T, stdin string, args ...string) (status int, out, talk string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr wide
 	status = run(context.Background(), args, streams{strings.NewReader(stdin), &stdout, &stderr})
 	return status, stdout.String(), stderr.String()
 }

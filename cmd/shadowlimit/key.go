@@ -70,7 +70,7 @@ func keyAction(c *cli.Context, f *fleet, std streams) error {
 		return err
 	}
 	if configured != nil && !announced(configured, &list[0].Spec) {
-		fmt.Fprintf(std.err, "%s is not the file that the instances have announced: they may pin other keys\n", c.String("config"))
+		say(std.err, "%s is not the file that the instances have announced: they may pin other keys\n", c.String("config"))
 	}
 	return f.format.print(std.out, &report, report.write)
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -123,7 +123,7 @@ func (f *fleet) each(c *cli.Context, names []string, std streams, do func(policy
 	}
 
 	type result struct {
-		out, err bytes.Buffer
+		out, err *humanize.Page
 		failed   error
 		done     chan struct{}
 	}
@@ -133,12 +133,12 @@ func (f *fleet) each(c *cli.Context, names []string, std streams, do func(policy
 	defer all.Wait()
 	for i, name := range names {
 		r := &results[i]
-		r.done = make(chan struct{})
+		r.out, r.err, r.done = humanize.PageFor(std.out), humanize.PageFor(std.err), make(chan struct{})
 		all.Go(func() {
 			defer close(r.done)
 			places <- struct{}{}
 			defer func() { <-places }()
-			r.failed = do(name, streams{in: std.in, out: &r.out, err: &r.err})
+			r.failed = do(name, streams{in: std.in, out: r.out, err: r.err})
 		})
 	}
 
@@ -147,15 +147,15 @@ func (f *fleet) each(c *cli.Context, names []string, std streams, do func(policy
 	for i, name := range names {
 		r := &results[i]
 		<-r.done
-		if _, err := std.out.Write(r.out.Bytes()); err != nil {
+		if _, err := io.WriteString(std.out, r.out.String()); err != nil {
 			return err
 		}
-		if _, err := std.err.Write(r.err.Bytes()); err != nil {
+		if _, err := io.WriteString(std.err, r.err.String()); err != nil {
 			return err
 		}
 		if r.failed != nil {
 			shown := humanize.Printable(name) + ": "
-			fmt.Fprintln(std.err, shown+strings.TrimPrefix(humanize.WithoutSecrets(withRemedy(r.failed).Error()), shown))
+			say(std.err, "%s%s\n", shown, strings.TrimPrefix(humanize.WithoutSecrets(withRemedy(r.failed).Error()), shown))
 			failed = append(failed, name)
 			if first == nil {
 				first = r.failed

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -79,7 +77,7 @@ func (r *replayer) judgeModel(p *replay.PolicyReport, cfg gate.Config, report *r
 	}
 	if text := p.Observed.Warning(p.Name, cfg); text != "" {
 		r.bar.clear()
-		fmt.Fprintf(r.std.err, "warning: %s\n", text)
+		say(r.std.err, "warning: %s\n", text)
 		report.Warnings = append(report.Warnings, text)
 	}
 }

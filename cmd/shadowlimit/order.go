@@ -110,7 +110,7 @@ func (m move) order(c *cli.Context, f *fleet, policy string, joint *joint, std s
 	if m.ignoresEvidence {
 		a, announced := f.glance(c.Context, policy)
 		if !announced {
-			fmt.Fprintf(std.err, "no instance has announced %s here: asking for some seconds more, in case Redis has just lost its data\n",
+			say(std.err, "no instance has announced %s here: asking for some seconds more, in case Redis has just lost its data\n",
 				humanize.Printable(policy))
 		}
 		return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}, std)
@@ -157,7 +157,7 @@ func (m move) carryOut(t *task, std streams) error {
 
 	if m.effect != nil {
 		if effect := m.effect(t.assessment, next); effect != "" {
-			fmt.Fprintln(std.err, t.policy()+": "+effect)
+			say(std.err, "%s: %s\n", t.policy(), effect)
 		}
 	}
 	if refused := status.RollbackRefused(t.assessment); m.ignoresEvidence && refused != "" && !t.forced() {
@@ -210,11 +210,11 @@ func noteEarlierMove(t *task, s stages.State, std streams) bool {
 
 	// No order has led to it, and no instance enforces the candidate by it.
 	if s.Unreadable() {
-		fmt.Fprintf(std.err, "%s: %s, which every instance takes for %s, and nothing was stored: to begin again, "+
+		say(std.err, "%s: %s, which every instance takes for %s, and nothing was stored: to begin again, "+
 			"shadowlimit resume %s --reason WHY\n", t.policy(), s.Reason, s.Describe(), humanize.ShellWord(t.policy()))
 		return true
 	}
-	fmt.Fprintln(std.err, clip(fmt.Sprintf("%s was %s already, by %s: %s",
-		t.policy(), s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))))
+	say(std.err, "%s\n", clip(fmt.Sprintf("%s was %s already, by %s: %s",
+		t.policy(), s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason)), humanize.PageFor(std.err).Columns()))
 	return true
 }

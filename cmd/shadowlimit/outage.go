@@ -42,7 +42,7 @@ type brief struct {
 func (e brief) Unwrap() error { return e.cause }
 
 func (e brief) Error() string {
-	then := strings.TrimSpace(humanize.Wrap(e.then, width))
+	then := strings.TrimSpace(humanize.Wrap(e.then, usualColumns))
 	lines := strings.Split(folded(e.cause.Error()), "\n")
 	return strings.Join(append(lines[:min(len(lines), mostLines-1-strings.Count(then, "\n"))], then), "\n")
 }
@@ -85,4 +85,10 @@ func (s *sentStore) Put(ctx context.Context, policy string, next stages.State, o
 		*s.sent = true
 	}
 	return err
+}
+
+// folded breaks the lines of an error, before the first of which stands the name of the program.
+func folded(text string) string {
+	const name = "shadowlimit: "
+	return strings.TrimPrefix(humanize.Wrap(name+text, usualColumns), name)
 }

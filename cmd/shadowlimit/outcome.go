@@ -65,7 +65,7 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 		complete, err := o.poll(c.Context, f)
 		if complete && o.mayBeLate() && ctx.Err() == nil {
 			if !told {
-				fmt.Fprintf(std.err, "stored; waiting up to %s for instances that could not report to Redis\n", stages.LiveFor)
+				say(std.err, "stored; waiting up to %s for instances that could not report to Redis\n", stages.LiveFor)
 				o.said++
 			}
 			complete, told = false, true
@@ -82,7 +82,7 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 				continue // the next poll ends it
 			}
 			if err := c.Context.Err(); err != nil {
-				fmt.Fprintf(std.err, "%s is stored, version %s, but the wait was interrupted: "+
+				say(std.err, "%s is stored, version %s, but the wait was interrupted: "+
 					"see status for the instances that have applied it\n", o.state.Describe(), o.state.Version)
 				return err
 			}

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -47,31 +47,31 @@ func formatOf(c *cli.Context) (format, error) {
 	}
 }
 
-// print writes a report in a format: as JSON, or as text by the given writer of it.
+// print writes a report in a format: as JSON, or for people by the given writer of text, as wide as the place has room.
 func (f format) print(out io.Writer, report any, text func(io.Writer) error) error {
 	if f == formatJSON {
 		return writeJSON(out, report)
 	}
-	return text(out)
+	page := humanize.PageFor(out)
+	return errors.Join(text(page), page.Show(out))
+}
+
+// printFile writes a report as JSON, or as a file of another kind, whose lines stay as they are.
+func (f format) printFile(out io.Writer, report any, file func(io.Writer) error) error {
+	if f == formatJSON {
+		return writeJSON(out, report)
+	}
+	return file(out)
 }
 
 func writeJSON(out io.Writer, report any) error {
 	return humanize.WriteJSON(out, "  ", report)
 }
 
-// width is that of a terminal, in columns.
-const width = 80
-
-// clip cuts a line off where a terminal ends.
-func clip(line string) string {
-	if runes := []rune(line); len(runes) > width {
-		return string(runes[:width-1]) + "…"
+// clip cuts a line off where the place to read it ends.
+func clip(line string, columns int) string {
+	if runes := []rune(line); len(runes) > columns {
+		return string(runes[:columns-1]) + "…"
 	}
 	return line
-}
-
-// folded breaks the lines of an error, before the first of which stands the name of the program.
-func folded(text string) string {
-	const name = "shadowlimit: "
-	return strings.TrimPrefix(humanize.Wrap(name+text, width), name)
 }

@@ -17,8 +17,8 @@ type progress struct {
 const redrawEvery = 100 * time.Millisecond
 
 func newProgress(out io.Writer) *progress {
-	if file, ok := terminal(out); ok {
-		return &progress{out: file, next: time.Now().Add(redrawEvery)}
+	if d, ok := terminal(out); ok {
+		return &progress{out: d, next: time.Now().Add(redrawEvery)}
 	}
 	return &progress{}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
@@ -59,8 +58,7 @@ func promoteCheck(t *task) error {
 			text += fmt.Sprintf("\n  %s: have %s, need %s", c.Name, c.Have, c.Need)
 		}
 	}
-	const prefix = len("shadowlimit: ")
-	return errors.New(humanize.Wrap(text, 80-prefix))
+	return errors.New(folded(text))
 }
 
 func promoteValid(c *cli.Context) error {

@@ -55,7 +55,7 @@ func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (*l
 
 	if read.skipped > shownBadLines {
 		r.bar.clear()
-		fmt.Fprintf(r.std.err, "and %d more skipped lines\n", read.skipped-shownBadLines)
+		say(r.std.err, "and %d more skipped lines\n", read.skipped-shownBadLines)
 	}
 	switch {
 	case read.events > 0:
@@ -83,7 +83,7 @@ func (r *replayer) configFor(name string, read *logsRead) accesslog.Config {
 		}
 		if read.skipped++; read.skipped <= shownBadLines {
 			r.bar.clear()
-			fmt.Fprintf(r.std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
+			say(r.std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
 		}
 	}
 	return cfg

@@ -240,7 +240,7 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	if in.failed > 0 {
 		r.bar.clear()
 		requests := humanize.Counted(in.failed, "request")
-		fmt.Fprintf(r.std.err, "%s %s; the first: %v\n", requests, in.consequence, in.failure)
+		say(r.std.err, "%s %s; the first: %v\n", requests, in.consequence, in.failure)
 	}
 
 	t := &taken{logsRead: read, stretches: in.presence.Stretches()}
@@ -248,7 +248,7 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 		levelWarnings(s.comparisons()))
 	for _, warning := range t.warnings {
 		r.bar.clear()
-		fmt.Fprintf(r.std.err, "warning: %s\n", warning)
+		say(r.std.err, "warning: %s\n", warning)
 	}
 	for _, text := range read.broken {
 		t.warnings = append(t.warnings, "not read to its end: "+text)
@@ -324,11 +324,11 @@ func (r *replayer) replayOne(ctx context.Context, c *comparison, cfg replay.Conf
 // service; a log often lacks the header or the route that the policy asks for.
 func (r *replayer) noteUncharged(c *comparison, requests int64) {
 	r.bar.clear()
-	fmt.Fprintf(r.std.err, "policy %s charges none of %s: its condition is false, or an expression fails; "+
+	say(r.std.err, "policy %s charges none of %s: its condition is false, or an expression fails; "+
 		"check that the log has every field that the policy reads, and try one request with shadowlimit explain\n",
 		c.name, humanize.Counted(requests, "request"))
 	if text := c.refusals.String(); text != "" {
-		fmt.Fprintf(r.std.err, "policy %s: %s\n", c.name, text)
+		say(r.std.err, "policy %s: %s\n", c.name, text)
 	}
 }
 

@@ -72,5 +72,5 @@ func reportAction(c *cli.Context, f *fleet, out io.Writer) error {
 
 	change := status.Change{Service: f.name, Policy: report.Policies[0], Since: list[0].State.Since, Moves: history}
 	asJSON := changeReport{Name: f.name, Policy: change.Policy, History: transitions(history)}
-	return errors.Join(f.format.print(out, asJSON, change.WriteMarkdown), writeReport(c.String("html"), change.WriteHTML))
+	return errors.Join(f.format.printFile(out, asJSON, change.WriteMarkdown), writeReport(c.String("html"), change.WriteHTML))
 }

@@ -115,6 +115,7 @@ const mostLines = 6
 
 // writeRollback says what was done, for whom it holds already, what it does that may surprise, and the next thing to do.
 func (o *outcome) writeRollback(out io.Writer) error {
+	columns := humanize.PageFor(out).Columns()
 	var notes []string
 	for _, list := range []struct {
 		what string
@@ -125,15 +126,15 @@ func (o *outcome) writeRollback(out io.Writer) error {
 		{"of another policy file, which they follow", o.Other},
 	} {
 		if len(list.ids) > 0 {
-			notes = append(notes, listed(list.what, list.ids))
+			notes = append(notes, listed(list.what, list.ids, columns))
 		}
 	}
 	if o.Effect != "" {
-		effect := strings.Split(strings.TrimSpace(humanize.Wrap(o.Effect, width)), "\n")
+		effect := strings.Split(strings.TrimSpace(humanize.Wrap(o.Effect, columns)), "\n")
 		notes = slices.Insert(notes, min(1, len(notes)), effect...)
 	}
 
-	lines := append([]string{clip(o.movedText()), o.appliedText()}, notes[:min(len(notes), mostLines-3-o.said)]...)
+	lines := append([]string{clip(o.movedText(), columns), o.appliedText()}, notes[:min(len(notes), mostLines-3-o.said)]...)
 	for _, line := range append(lines, "next: "+o.Next) {
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err
@@ -159,11 +160,11 @@ func (o *outcome) afterRollback() string {
 }
 
 // listed puts as many names behind a word as a line has room for.
-func listed(what string, names []string) string {
+func listed(what string, names []string, columns int) string {
 	line := what + ": " + humanize.Printable(names[0])
 	for i, name := range names[1:] {
 		more := fmt.Sprintf(" and %d more", len(names)-1-i)
-		if longer := line + ", " + humanize.Printable(name); len(longer)+len(" and 99 more") <= width {
+		if longer := line + ", " + humanize.Printable(name); len(longer)+len(" and 99 more") <= columns {
 			line = longer
 			continue
 		}

@@ -2,40 +2,33 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
-	"golang.org/x/term"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
-// terminal returns the file behind a writer if it is a terminal that can be drawn on.
-func terminal(out io.Writer) (*os.File, bool) {
-	file, ok := out.(*os.File)
-	return file, ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
-}
-
-// Controls of a terminal.
+// Controls of a terminal. The other screen is one beside the lines that scroll, which come back when it is left.
 const (
-	toTop      = "\x1b[?25l\x1b[H" // and hide the cursor
-	clearLine  = "\x1b[K"
-	clearRest  = "\x1b[J"
-	showCursor = "\x1b[?25h"
+	enterScreen = "\x1b[?1049h\x1b[?25l" // and hide the cursor
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	toTop       = "\x1b[H"
+	clearLine   = "\x1b[K"
+	clearRest   = "\x1b[J"
 )
 
-// screen fits a text into a terminal. Its last line says if more would follow. A serial console
-// or a container may report no size, and gets the usual one.
-func screen(text string, width, height int) string {
-	if width < 1 || height < 2 {
-		width, height = 80, 24
+// screen fits a text, whose lines are wrapped, into a terminal. Its last line says if more would follow. It is drawn over what
+// stands there: nothing is cleared before its place is written, so that nothing flickers.
+func screen(text string, columns, rows int) string {
+	if columns < 1 || rows < 2 {
+		columns, rows = usualColumns, usualRows
 	}
 
 	var all []string
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		all = append(all, wrapped([]rune(strings.TrimRight(line, " \n")), width)...)
+		all = append(all, cells(strings.TrimRight(line, " \n"), columns)...)
 	}
-	if len(all) > height-1 {
-		all = append(all[:height-2], fmt.Sprintf("... %d more lines", len(all)-height+2))
+	if len(all) > rows-1 {
+		all = append(all[:rows-2], fmt.Sprintf("... %d more lines", len(all)-rows+2))
 	}
 
 	var b strings.Builder
@@ -46,19 +39,14 @@ func screen(text string, width, height int) string {
 	return b.String() + clearRest
 }
 
-// wrapped breaks a line, at a space if there is one in the last half of the width.
-func wrapped(line []rune, width int) (lines []string) {
-	for len(line) > width && width > 0 {
-		end := width
-		for end > width/2 && line[end] != ' ' {
-			end--
-		}
-		if line[end] != ' ' {
-			end = width
-		}
-
-		lines = append(lines, string(line[:end]))
-		line = []rune(strings.TrimLeft(string(line[end:]), " "))
+// cells breaks a line that is still too wide, such as a command to paste, as the terminal would: its rows have to be counted.
+func cells(line string, columns int) (lines []string) {
+	if humanize.Width(line) <= columns {
+		return []string{line}
 	}
-	return append(lines, string(line))
+	rest := []rune(humanize.Plain(line))
+	for len(rest) > columns {
+		lines, rest = append(lines, string(rest[:columns])), rest[columns:]
+	}
+	return append(lines, string(rest))
 }

@@ -111,7 +111,7 @@ func serveAction(c *cli.Context, std streams) (err error) {
 	}
 
 	for _, l := range listeners {
-		fmt.Fprintf(std.err, "shadowlimit: serving %s on %s\n", harness.Policies().Name, o.urlOf(l.Addr()))
+		say(std.err, "shadowlimit: serving %s on %s\n", harness.Policies().Name, o.urlOf(l.Addr()))
 	}
 	return serve.New(o.server).Serve(c.Context, listeners...)
 }

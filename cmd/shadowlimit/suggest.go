@@ -253,8 +253,7 @@ func (f *suggestedFile) write(report *suggest.Report, talk io.Writer) error {
 	if err := f.writeTests(p.Burst); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(talk, "next: shadowlimit validate %s, and replay it: shadowlimit replay --config %s LOG\n", f.file, f.file)
-	return err
+	return say(talk, "next: shadowlimit validate %s, and replay it: shadowlimit replay --config %s LOG\n", f.file, f.file)
 }
 
 // writeTests writes the tests. Where the key reads what no such request has, there are none rather than ones that fail.

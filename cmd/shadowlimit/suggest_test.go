@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/shadowlimit/shadowlimit/internal/suggest"
 )
@@ -67,12 +66,7 @@ func TestSuggest(t *testing.T) {
 	if err != nil || strings.Count(string(html), "<path ") != 6 || !strings.Contains(string(html), "</html>") {
 		t.Errorf("%v: the page:\n%s", err, html)
 	}
-	_, text, _ := shell(t, "", "suggest", log)
-	for line := range strings.Lines(text) {
-		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
-			t.Errorf("wider than 80 columns: %s", line)
-		}
-	}
+	narrow(t, "suggest", usual(t, "suggest", log))
 
 	// Nothing is written over a file that may have been changed by hand.
 	before, _ := os.ReadFile(file)

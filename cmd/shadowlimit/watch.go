@@ -3,12 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -52,13 +49,13 @@ func (f *fleet) watch(c *cli.Context, std streams) error {
 	ctx, policy, every := c.Context, c.Args().First(), c.Duration("every")
 
 	// Only a terminal can be drawn over; a log file keeps one line for each moment.
-	show := showLines
+	var view view = lines{std}
 	if f.format == formatJSON {
-		show = showJSON
-	} else if file, ok := terminal(std.out); ok {
-		show = screenOn(file, policy == "")
-		defer fmt.Fprint(std.out, showCursor)
+		view = jsonLines{std}
+	} else if d, ok := terminal(std.out); ok {
+		view = &drawn{display: d, list: policy == ""}
 	}
+	defer view.end()
 
 	for first := true; ; first = false {
 		report, err := f.report(ctx, c.Args().Slice()...)
@@ -68,9 +65,9 @@ func (f *fleet) watch(c *cli.Context, std streams) error {
 		case err != nil && first:
 			return err
 		case err != nil:
-			fmt.Fprintf(std.err, "%s  shadowlimit: %v; trying again\n", time.Now().UTC().Format(time.TimeOnly), err)
+			view.failed(err)
 		default:
-			if err := show(std.out, &report); err != nil {
+			if err := view.show(&report); err != nil {
 				return err
 			}
 		}
@@ -83,9 +80,79 @@ func (f *fleet) watch(c *cli.Context, std streams) error {
 	}
 }
 
-func showJSON(out io.Writer, r *status.Report) error { return humanize.WriteJSON(out, "", r) }
+// view is how watch shows its reports. A look that failed is told, and the next one follows.
+type view interface {
+	show(*status.Report) error
+	failed(error)
+	end()
+}
 
-// showLines is for files and pipes: one line for each policy.
+// lines is for files and pipes: one line for each policy.
+type lines struct{ streams }
+
+func (l lines) show(r *status.Report) error { return showLines(l.out, r) }
+func (l lines) failed(err error)            { fmt.Fprintln(l.err, againText(err)) }
+func (l lines) end()                        {}
+
+// jsonLines is for programs: one line for each look.
+type jsonLines struct{ streams }
+
+func (l jsonLines) show(r *status.Report) error { return humanize.WriteJSON(l.out, "", r) }
+func (l jsonLines) failed(err error)            { fmt.Fprintln(l.err, againText(err)) }
+func (l jsonLines) end()                        {}
+
+func againText(err error) string {
+	return fmt.Sprintf("%s  shadowlimit: %v; trying again", time.Now().UTC().Format(time.TimeOnly), err)
+}
+
+// drawn is for a terminal: a screen of its own, which each report is drawn on over the one before, as much of it as fits.
+type drawn struct {
+	*display
+	list    bool // a line for each policy, not all of one
+	entered bool
+	last    *status.Report
+}
+
+func (d *drawn) show(r *status.Report) error {
+	d.last = r
+	return d.draw("")
+}
+
+// failed keeps the last report below the error. On standard error the error would stand somewhere in it.
+func (d *drawn) failed(err error) { d.draw(d.bad(againText(humanize.Discreet(err))) + "\n\n") }
+
+func (d *drawn) bad(text string) string {
+	return humanize.Colors(d.Colored()).Bad(humanize.Visible(text))
+}
+
+func (d *drawn) draw(above string) error {
+	page := humanize.PageFor(d)
+	page.WriteString(above)
+	write := d.last.WriteText
+	if d.list {
+		write = d.last.WriteScreen
+	}
+	if err := write(page); err != nil {
+		return err
+	}
+
+	columns, rows := d.size()
+	text := screen(humanize.Wrap(page.String(), d.Columns()), columns, rows)
+	if !d.entered {
+		d.entered, text = true, enterScreen+text
+	}
+	_, err := io.WriteString(d, text)
+	return err
+}
+
+// end gives the terminal back as it was.
+func (d *drawn) end() {
+	if d.entered {
+		io.WriteString(d, leaveScreen)
+	}
+}
+
+// showLines writes what matters of each policy in a line.
 func showLines(out io.Writer, r *status.Report) error {
 	for i := range r.Policies {
 		p := &r.Policies[i]
@@ -105,20 +172,4 @@ func showLines(out io.Writer, r *status.Report) error {
 		}
 	}
 	return nil
-}
-
-// screenOn draws a report over the one before, as much of it as fits: a line for each policy, or all of one.
-func screenOn(file *os.File, lines bool) func(io.Writer, *status.Report) error {
-	return func(out io.Writer, r *status.Report) error {
-		var b strings.Builder
-		if lines {
-			r.WriteScreen(&b) // a strings.Builder never fails
-		} else {
-			r.WriteText(&b)
-		}
-
-		width, height, _ := term.GetSize(int(file.Fd())) // 0 if the size is unknown
-		_, err := io.WriteString(out, screen(b.String(), width, height))
-		return err
-	}
 }

@@ -171,10 +171,11 @@ func (g *Result) Brief() string {
 	return text
 }
 
-// WriteText writes the verdict, its ratios and its conditions for a terminal of 80 columns.
-func (g *Result) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "gate%s: %s, %d of %d conditions met\n", g.stepText(), humanize.Visible(g.Verdict), g.Met(), len(g.Conditions))
-	fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(humanize.Wrap(humanize.Visible(g.Reason), 76), "\n", "\n  "))
+// WriteText writes the verdict, its ratios and its conditions.
+func (g *Result) WriteText(out io.Writer) error {
+	w := humanize.PageFor(out)
+	fmt.Fprintf(w, "gate%s: %s, %d of %d conditions met\n", g.stepText(), Colored(w.Colors, g.Verdict), g.Met(), len(g.Conditions))
+	fmt.Fprintf(w, "  %s\n", humanize.Visible(g.Reason))
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "  \tratio\t95 % range\tthreshold\tscore\tregression\t")
@@ -194,11 +195,10 @@ func (g *Result) WriteText(w io.Writer) error {
 			}
 		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Flush() // a page never fails
 
-	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var conditions strings.Builder
+	table = tabwriter.NewWriter(&conditions, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  condition\tmet\thave\tneed")
 	for i := range g.Conditions {
 		c := &g.Conditions[i]
@@ -208,11 +208,38 @@ func (g *Result) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", humanize.Visible(c.Name), met, humanize.Visible(c.Have), humanize.Visible(c.Need))
 	}
-	err := table.Flush()
-	if g.NotBefore != nil && err == nil {
-		_, err = fmt.Fprintf(w, "  not before %s\n", dated(*g.NotBefore))
+	table.Flush()
+	w.WriteString(g.marked(w.Colors, conditions.String()))
+	if g.NotBefore != nil {
+		fmt.Fprintf(w, "  not before %s\n", dated(*g.NotBefore))
 	}
-	return err
+	return w.Show(out)
+}
+
+// marked gives the names of unmet conditions their colour. The table of them is aligned already, by letters alone.
+func (g *Result) marked(colors humanize.Colors, table string) string {
+	lines := strings.SplitAfter(table, "\n")
+	for i := range g.Conditions {
+		if c := &g.Conditions[i]; !c.Met {
+			name := humanize.Visible(c.Name)
+			lines[i+1] = strings.Replace(lines[i+1], name, colors.Unsure(name), 1)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// Colored is a verdict in its colour.
+func Colored(colors humanize.Colors, verdict string) string {
+	text := humanize.Visible(verdict)
+	switch verdict {
+	case Pass:
+		return colors.Good(text)
+	case Wait:
+		return colors.Unsure(text)
+	case Fail:
+		return colors.Bad(text)
+	}
+	return text
 }
 
 // stepText names the step that the verdict is for; "" if no step was asked for.

@@ -43,8 +43,25 @@ func TestWrap(t *testing.T) {
 
 // A number stays beside its unit, too.
 func TestWrapKeepsCommentsAndIndents(t *testing.T) {
-	const text, want = "  # a: none, 1 % of\n  a  b          c\nshort\n", "  # a: none,\n  #   1 % of\n  a  b\n    c\nshort\n"
+	const text, want = "  # a: none, 1 % of\n  a  b          c\nshort\n", "  # a: none,\n  #   1 % of\n  a  b\n     c\nshort\n"
 	if got := humanize.Wrap(text, 12); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Wrap keeps together what is to be pasted, and colours take no room.
+func TestWrapKeepsCommands(t *testing.T) {
+	const red = "\x1b[31mred\x1b[0m"
+	for text, want := range map[string]string{
+		"a hold: end that first: shadowlimit resume p":     "a hold: end that\n  first:\n  shadowlimit resume p\n",
+		"    shadowlimit promote p --reason why":           "    shadowlimit promote p --reason why\n",
+		"shadowlimit: not a command but a":                 "shadowlimit: not a\n  command but a\n",
+		"one " + humanize.Whole("two three four five six"): "one\n  two three four five six\n",
+		red + " one two three":                             red + " one two three\n",
+		red + " one two three x":                           red + " one two three\n  x\n",
+	} {
+		if got := humanize.Wrap(text+"\n", 18); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }

@@ -89,29 +89,24 @@ func (r *Report) Join(other *Report) {
 
 // WriteText writes the report as text for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
-	var b strings.Builder
-
+	b := humanize.PageFor(w)
 	b.WriteString(humanize.Counted(r.Requests, "request"))
 	if r.First != nil {
 		const stamp = "2006-01-02 15:04:05"
-		fmt.Fprintf(&b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), humanize.Span(r.Last.Sub(*r.First)))
+		fmt.Fprintf(b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), humanize.Span(r.Last.Sub(*r.First)))
 	}
 
 	if r.SkippedLines > 0 {
-		fmt.Fprintf(&b, ", %s skipped", humanize.Counted(r.SkippedLines, "line"))
+		fmt.Fprintf(b, ", %s skipped", humanize.Counted(r.SkippedLines, "line"))
 	}
 	b.WriteString("\n")
 
 	for i := range r.Policies {
-		r.Policies[i].writeText(&b)
+		r.Policies[i].writeText(b)
 	}
 
-	_, err := io.WriteString(w, humanize.Wrap(b.String(), textWidth))
-	return err
+	return b.Show(w)
 }
-
-// textWidth is the width of a terminal as it is opened.
-const textWidth = 80
 
 // WriteHTML writes the report as one page that needs no other file, runs no script and loads nothing. Its parts are those of the status
 // page. Keys stand in it as in the text: in clear, with control characters as escapes.
@@ -140,7 +135,8 @@ func (p *PolicyReport) Walked() string {
 	return fmt.Sprintf("would have been: %s at %s, promoted at %s", p.firstStep, p.PassedAt.Format(stamp), p.PromotedAt.Format(stamp))
 }
 
-func (p *PolicyReport) writeText(b *strings.Builder) {
+func (p *PolicyReport) writeText(page *humanize.Page) {
+	b := &page.Builder
 	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Name, humanize.Counted(p.Keys, "key"))
 	if p.Sweep != nil {
 		p.Sweep.writeText(b, p)
@@ -150,7 +146,7 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.Observed.writeText(b)
 	b.WriteByte('\n')
 
-	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail
+	status.WriteSummary(page, &p.Summary) // a page never fails
 	p.Denied.writeText(b)
 	status.WriteCauses(b, "newly denied", p.CausesNewlyDenied)
 	status.WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
@@ -160,7 +156,7 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.writeHurt(b)
 	b.WriteByte('\n')
 
-	p.Gate.WriteText(b)
+	p.Gate.WriteText(page)
 	if text := p.Walked(); text != "" {
 		fmt.Fprintf(b, "\n%s\n", text)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // Stage is how far the candidate is.
@@ -117,6 +118,14 @@ func (s State) Describe() string {
 		text += " (hold)"
 	}
 	return text
+}
+
+// Colored gives a stage, as Describe writes it, its colour: a candidate that was taken back has ended badly.
+func Colored(colors humanize.Colors, stage string) string {
+	if strings.HasPrefix(stage, string(RolledBack)) {
+		return colors.Bad(stage)
+	}
+	return stage
 }
 
 // String writes the version and the stage.

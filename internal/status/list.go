@@ -15,14 +15,19 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-// columns is the width of a terminal.
-const columns = 80
-
 // Warning is what cannot wait, or hides what the numbers say.
 type Warning struct {
 	Label, Text string
 	// Urgent is set where clients may be harmed now.
 	Urgent bool
+}
+
+// colored is the label in its colour.
+func (w *Warning) colored(colors humanize.Colors) string {
+	if w.Urgent {
+		return colors.Bad(w.Label)
+	}
+	return colors.Unsure(w.Label)
 }
 
 // Warnings returns the policy's, the most urgent first.
@@ -127,21 +132,19 @@ func (r *Report) WriteList(out io.Writer) error {
 }
 
 func (r *Report) writeList(out io.Writer, list []*Policy, last string) error {
-	var b strings.Builder
-	r.writeNodes(&b)
-	writeWarnings(&b, list)
+	b := humanize.PageFor(out)
+	r.writeNodes(b)
+	writeWarnings(b, list)
 
 	rows := [][]string{{"policy", "stage", "verdict", "met", "worst ratio", "since"}}
 	for _, p := range list {
 		rows = append(rows, p.row())
 	}
 	if len(list) > 0 {
-		writeRows(&b, rows)
+		writeRows(b, rows)
 	}
 	b.WriteString(last)
-
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.Show(out)
 }
 
 // counted counts policies by stage and verdict, the most first: "80 need nobody: 60 shadow wait, 20 canary 10 % wait".
@@ -160,14 +163,14 @@ func counted(list []*Policy, what string) string {
 	if len(groups) > most {
 		groups = append(groups[:most], "others")
 	}
-	return humanize.Wrap(fmt.Sprintf("%d %s: %s\n", len(list), what, strings.Join(groups, ", ")), columns)
+	return fmt.Sprintf("%d %s: %s\n", len(list), what, strings.Join(groups, ", "))
 }
 
 // wholeWarnings is how many warnings stand there whole: more must not push the list off the screen.
 const wholeWarnings = 5
 
 // writeWarnings writes each warning once, with the policies that have it.
-func writeWarnings(b *strings.Builder, list []*Policy) {
+func writeWarnings(b *humanize.Page, list []*Policy) {
 	type warned struct {
 		Warning
 		names []string
@@ -193,13 +196,13 @@ func writeWarnings(b *strings.Builder, list []*Policy) {
 	also := map[string][]string{} // the names of those that are not written whole, by label
 	for i, w := range all {
 		if i < wholeWarnings {
-			b.WriteString(humanize.Wrap(w.Label+" "+firstOf(w.names)+": "+humanize.Visible(w.Text)+"\n", columns))
+			fmt.Fprintf(b, "%s %s: %s\n", w.colored(b.Colors), firstOf(w.names), humanize.Visible(w.Text))
 		} else {
 			also[w.Label] = append(also[w.Label], w.names...)
 		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(also)) {
-		b.WriteString(humanize.Wrap(label+" also of "+firstOf(also[label])+"\n", columns))
+		fmt.Fprintf(b, "%s also of %s\n", label, firstOf(also[label]))
 	}
 }
 
@@ -230,7 +233,7 @@ func (p *Policy) verdictCell() string {
 }
 
 // writeRows aligns rows to the left. The first column gives way, so that no line is wider than a terminal.
-func writeRows(b *strings.Builder, rows [][]string) {
+func writeRows(b *humanize.Page, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, text := range row {
@@ -241,7 +244,7 @@ func writeRows(b *strings.Builder, rows [][]string) {
 	for _, width := range widths[1:] {
 		rest += 2 + width
 	}
-	widths[0] = max(8, min(widths[0], columns-rest))
+	widths[0] = max(8, min(widths[0], b.Columns()-rest))
 
 	for _, row := range rows {
 		line := ""
@@ -249,10 +252,21 @@ func writeRows(b *strings.Builder, rows [][]string) {
 			if i == 0 {
 				text = cut(text, widths[0])
 			}
-			line += text + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text))+2)
+			line += inColor(b.Colors, i, text) + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text))+2)
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
+}
+
+// inColor gives a cell its colour by its column: that of the stage or the verdict.
+func inColor(colors humanize.Colors, column int, text string) string {
+	switch column {
+	case 1:
+		return stages.Colored(colors, text)
+	case 2:
+		return gate.Colored(colors, text)
+	}
+	return text
 }
 
 // cut shortens a text to a number of characters.

@@ -87,8 +87,8 @@ func (s *Summary) Rare() []Cause {
 
 // WriteSummary writes a tally as a table, each count beside its ratio.
 func WriteSummary(w io.Writer, s *Summary) error {
-	var rows strings.Builder
-	table := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', tabwriter.AlignRight)
+	page := humanize.PageFor(w)
+	table := tabwriter.NewWriter(page, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, n int64, note string) {
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", name, humanize.Grouped(n), strings.TrimRight("  "+note, " "))
 	}
@@ -119,9 +119,8 @@ func WriteSummary(w io.Writer, s *Summary) error {
 		part("newly allowed, by cost", c.NewlyAllowed, c.Denied, "of the cost that the authoritative denies")
 	}
 
-	table.Flush() // a strings.Builder never fails
-	_, err := io.WriteString(w, humanize.Wrap(rows.String(), columns))
-	return err
+	table.Flush() // a page never fails
+	return page.Show(w)
 }
 
 // share writes a ratio with what it refers to. A number of keys below 0 is left out.

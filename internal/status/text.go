@@ -16,57 +16,57 @@ import (
 
 // WriteText writes all of the report for people: a screen for each policy.
 func (r *Report) WriteText(out io.Writer) error {
-	var b strings.Builder
-	r.writeNodes(&b)
+	b := humanize.PageFor(out)
+	r.writeNodes(b)
 	for i := range r.Policies {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		r.Policies[i].write(&b)
+		r.Policies[i].write(b)
 	}
 
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.Show(out)
 }
 
 // writeNodes writes which nodes do not answer, above all else: of what is there, the rest of the report may know little.
-func (r *Report) writeNodes(b *strings.Builder) {
+func (r *Report) writeNodes(b *humanize.Page) {
 	for _, n := range r.Nodes {
-		b.WriteString(humanize.Wrap(humanize.Visible("NODE UNREACHABLE "+n.Address+": "+n.Message)+"\n", columns))
+		fmt.Fprintf(b, "%s %s\n", b.Bad("NODE UNREACHABLE"), humanize.Visible(n.Address+": "+n.Message))
 	}
 }
 
-func (p *Policy) write(b *strings.Builder) {
+func (p *Policy) write(b *humanize.Page) {
 	// What Redis holds may be another program's: it must not send a terminal anything but words.
 	fmt.Fprintf(b, "%s\n", humanize.Visible(p.Name))
 	for _, w := range p.Warnings() {
-		b.WriteString(humanize.Wrap("  "+w.Label+": "+humanize.Visible(w.Text)+"\n", columns))
+		fmt.Fprintf(b, "  %s: %s\n", w.colored(b.Colors), humanize.Visible(w.Text))
 	}
 	p.writeFacts(b)
-	p.writeNext(b)
+	p.writeNext(&b.Builder)
 
 	// Behind the end no step is waited for.
 	if p.Stage != stages.Completed {
 		b.WriteString("\n")
-		p.Gate.WriteText(b) // a strings.Builder never fails
+		p.Gate.WriteText(b) // a page never fails
 	}
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
 	if text := p.NotCompared(); text != "" {
-		b.WriteString(humanize.Wrap("  "+text+"\n", columns))
+		fmt.Fprintf(b, "  %s\n", text)
 	}
-	WriteCauses(b, "newly denied", p.CausesNewlyDenied)
-	WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
-	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
-	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
+	WriteCauses(&b.Builder, "newly denied", p.CausesNewlyDenied)
+	WriteCauses(&b.Builder, "newly allowed", p.CausesNewlyAllowed)
+	writeKeys(&b.Builder, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
+	writeKeys(&b.Builder, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 
-	p.writeInstances(b)
+	p.writeInstances(&b.Builder)
 }
 
 // writeFacts writes a policy's setting and its last move, each on a line. One without a value has no line.
-func (p *Policy) writeFacts(b *strings.Builder) {
-	writeFact(b, "stage", fmt.Sprintf("%s, version %s%s, %s", p.Describe(), p.Version(), p.GenerationText(), p.Mode))
+func (p *Policy) writeFacts(b *humanize.Page) {
+	fmt.Fprintf(b, "  %-13s  %s, version %s%s, %s\n",
+		"stage", stages.Colored(b.Colors, humanize.Visible(p.Describe())), p.Version(), p.GenerationText(), humanize.Visible(string(p.Mode)))
 	writeFact(b, "labels", p.LabelText())
 	writeFact(b, "enforced", p.EnforcedText())
 	writeFact(b, "authoritative", p.Authoritative)
@@ -83,23 +83,17 @@ func (p *Policy) writeFacts(b *strings.Builder) {
 func (p *Policy) writeNext(b *strings.Builder) {
 	b.WriteString("\nnext\n")
 	for _, step := range p.Next {
-		b.WriteString(humanize.Wrap("  "+humanize.Visible(step.Text)+"\n", columns))
+		fmt.Fprintf(b, "  %s\n", humanize.Visible(step.Text))
 		if step.Command != "" {
-			fmt.Fprintf(b, "    %s\n", humanize.Visible(step.Command))
+			fmt.Fprintf(b, "    %s\n", humanize.Whole(humanize.Visible(step.Command)))
 		}
 	}
 }
 
-// writeFact writes a text beside its name, wrapped, or nothing without a text.
-func writeFact(b *strings.Builder, name, text string) {
-	const indent = 17
-	for i, line := range strings.Split(humanize.Wrap(humanize.Visible(text), columns-indent), "\n") {
-		if i > 0 {
-			name = ""
-		}
-		if text != "" {
-			fmt.Fprintf(b, "  %-*s%s\n", indent-2, name, strings.TrimLeft(line, " "))
-		}
+// writeFact writes a text beside its name, or nothing without a text.
+func writeFact(b *humanize.Page, name, text string) {
+	if text != "" {
+		fmt.Fprintf(b, "  %-13s  %s\n", name, humanize.Visible(text))
 	}
 }
 
@@ -140,7 +134,7 @@ const shownInLine = 5
 // WriteCauses writes the probable causes of a harm, with the share of each.
 func WriteCauses(b *strings.Builder, harm string, causes []Cause) {
 	if len(causes) > 0 {
-		b.WriteString(humanize.Wrap(fmt.Sprintf("  %s, probable causes: %s\n", harm, shares(causes)), columns))
+		fmt.Fprintf(b, "  %s, probable causes: %s\n", harm, shares(causes))
 	}
 }
 
@@ -169,7 +163,7 @@ func writeKeys(b *strings.Builder, title string, keys []evidence.KeyCount, total
 		texts[i] = fmt.Sprintf("%s %s (%s)",
 			humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(share))
 	}
-	b.WriteString(humanize.Wrap(fmt.Sprintf("  %s: %s\n", title, strings.Join(texts, ", ")), columns))
+	fmt.Fprintf(b, "  %s: %s\n", title, strings.Join(texts, ", "))
 }
 
 // writeInstances counts the instances, and lists those with a note. If there are only a few it lists all.
@@ -179,7 +173,7 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 		return
 	}
 
-	b.WriteString(humanize.Wrap("\ninstances: "+p.InstancesText()+"\n", columns))
+	fmt.Fprintf(b, "\ninstances: %s\n", p.InstancesText())
 
 	// A fleet of hundreds must not push the verdict off the screen.
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)

@@ -167,50 +167,46 @@ func (r *Report) unknown(span time.Duration) (list []string) {
 	return list
 }
 
-// WriteText writes the report for people, in 80 columns.
+// WriteText writes the report for people.
 func (r *Report) WriteText(out io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s", humanize.Counted(r.Requests, "request"), humanize.Counted(r.Keys, "client"))
+	b := humanize.PageFor(out)
+	fmt.Fprintf(b, "%s of %s", humanize.Counted(r.Requests, "request"), humanize.Counted(r.Keys, "client"))
 	if r.First != nil {
-		fmt.Fprintf(&b, "\n%s to %s UTC", r.First.Format(time.DateTime), r.Last.Format(time.DateTime))
+		fmt.Fprintf(b, "\n%s to %s UTC", r.First.Format(time.DateTime), r.Last.Format(time.DateTime))
 	}
-	b.WriteString("\n" + humanize.Wrap(r.Rule(), width) + "\n")
+	b.WriteString("\n" + r.Rule() + "\n")
 
 	if len(r.Proposals) == 0 {
 		b.WriteString("\nno proposal: the log is of less than a second\n")
-		_, err := io.WriteString(out, b.String())
-		return err
+		return b.Show(out)
 	}
 
 	first := &r.Proposals[0]
-	fmt.Fprintf(&b, "\n                                   clients       of the    requests    of\n"+
+	fmt.Fprintf(b, "\n                                   clients       of the    requests    of\n"+
 		"    window      limit      burst   touched       others      denied   all\n")
 	for _, p := range r.ByWindow() {
 		mark := " "
 		if p == first {
 			mark = ">"
 		}
-		fmt.Fprintf(&b, "  %s %6s %10s %10s %9s %12s %11s %5s\n", mark, p.Window, humanize.Grouped(p.Limit), humanize.Grouped(p.Burst),
+		fmt.Fprintf(b, "  %s %6s %10s %10s %9s %12s %11s %5s\n", mark, p.Window, humanize.Grouped(p.Limit), humanize.Grouped(p.Burst),
 			humanize.Grouped(p.TouchedKeys), humanize.Grouped(p.TouchedOthers), humanize.Grouped(p.TouchedRequests), r.Share(p))
 	}
-	b.WriteString("\n" + humanize.Wrap(r.Choice(), width) + "\n")
+	b.WriteString("\n" + r.Choice() + "\n")
 
 	if len(first.Top) > 0 {
-		fmt.Fprintf(&b, "\n%s\n      denied          of  client\n", r.Whom())
+		fmt.Fprintf(b, "\n%s\n      denied          of  client\n", r.Whom())
 		for _, top := range first.Top {
-			fmt.Fprintf(&b, "  %10s  %10s  %s\n", humanize.Grouped(top.Count), humanize.Grouped(top.Requests), humanize.Printable(top.Key))
+			fmt.Fprintf(b, "  %10s  %10s  %s\n", humanize.Grouped(top.Count), humanize.Grouped(top.Requests), humanize.Printable(top.Key))
 		}
 	}
 
 	b.WriteString("\nwhat a log does not say\n")
 	for _, text := range r.Unknown {
-		b.WriteString(humanize.Wrap("* "+text, width) + "\n")
+		b.WriteString("* " + text + "\n")
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.Show(out)
 }
-
-const width = 80
 
 // Rule says what the proposals are held to.
 func (r *Report) Rule() string {

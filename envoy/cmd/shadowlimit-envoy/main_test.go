@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -132,6 +133,18 @@ func TestProgram(t *testing.T) {
 }
 
 // Questions over TCP must bring the token. Health is no secret, and a Unix socket has its permissions.
+func TestHelpHas80Columns(t *testing.T) {
+	var out strings.Builder
+	if status := run(t.Context(), []string{"--help"}, &out, io.Discard); status != exitOK {
+		t.Errorf("status %d", status)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
 func TestToken(t *testing.T) {
 	const token = "0123456789abcdefghij"
 	socket := filepath.Join(t.TempDir(), "s")

@@ -205,7 +205,7 @@ func unknown(check string, err error) Finding {
 }
 
 // Text is the report for people: a line for each finding, and one for its remedy.
-func (r *Report) Text() string {
+func (r *Report) Text(colors humanize.Colors) string {
 	var b strings.Builder
 	for _, f := range r.Checks {
 		check := f.Check
@@ -213,9 +213,16 @@ func (r *Report) Text() string {
 			check += " of " + f.Node
 		}
 
-		fmt.Fprintf(&b, "%-8s %s: %s\n", f.Level, check, f.Message)
+		level := f.Level
+		switch f.Level {
+		case warning:
+			level = colors.Unsure(level)
+		case problem:
+			level = colors.Bad(level)
+		}
+		fmt.Fprintf(&b, "%s%s  %s: %s\n", level, strings.Repeat(" ", len(problem)-len(f.Level)), humanize.Visible(check), humanize.Visible(f.Message))
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "%-8s to do: %s\n", "", f.Fix)
+			fmt.Fprintf(&b, "%-8s to do: %s\n", "", humanize.Visible(f.Fix))
 		}
 	}
 
