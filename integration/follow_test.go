@@ -243,6 +243,10 @@ func TestFollowBehindNginx(t *testing.T) {
 	s.follow()
 	until := make(chan struct{})
 	wait := s.load(until)
+	await(t, "the log is followed: what was rotated before counts as of before the beginning", func() bool {
+		_, err := os.Stat(filepath.Join(s.dir, "edge.state"))
+		return err == nil
+	})
 	pause := func() { time.Sleep(time.Duration(500+rand.IntN(1000)) * time.Millisecond) }
 	for _, step := range []func(){
 		s.rename, s.kill, s.follow, s.truncate,
