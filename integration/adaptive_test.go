@@ -28,7 +28,9 @@ policies:
 // One sick instance of twenty has the slowest 5 % of the fleet's requests, so every process applies the least level: each one alone
 // would go by what it has seen. Together they admit the quarter, and not a request more.
 func TestTwentyProcessesGiveWayTogether(t *testing.T) {
+	t.Parallel()
 	long(t)
+	built(t) // the level lasts no longer than a compiler takes
 	const processes = 20
 	addr, name := privateServer(t), namespace()
 	fleet := make([]*service, processes)

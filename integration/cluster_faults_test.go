@@ -17,6 +17,7 @@ import (
 // While a slot migrates, the log of a candidate does not fail the authoritative: a script of
 // two keys is answered TRYAGAIN, and one of a single key is served.
 func TestMigratingSlotFailsNoEnforcedSide(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	client := startCluster(t)
 	pair, err := lua.New(client, lua.Config{Name: "migrating"})

@@ -97,6 +97,7 @@ func awaitCluster(t *testing.T, nodes []*redis.Client) {
 // TestClusterAgreesWithOracle runs the differential test through a cluster, in
 // which a script whose keys lie in two slots would fail.
 func TestClusterAgreesWithOracle(t *testing.T) {
+	t.Parallel()
 	client := startCluster(t)
 	pair, err := lua.New(client, lua.Config{Name: "cluster"})
 	if err != nil {
@@ -111,6 +112,7 @@ func TestClusterAgreesWithOracle(t *testing.T) {
 // TestClusterPipelines charges keys of all nodes in one Evaluate, before and
 // after the nodes forget their scripts.
 func TestClusterPipelines(t *testing.T) {
+	t.Parallel()
 	client := startCluster(t)
 	pair, err := lua.New(client, lua.Config{Name: "cluster"})
 	if err != nil {

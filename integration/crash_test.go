@@ -38,6 +38,7 @@ func inLedger(t *testing.T, client redis.UniversalClient, name string) int64 {
 // A process that is killed loses the evidence since its last write, and no more. The
 // process that replaces it overwrites nothing.
 func TestKilledProcessLosesAnIntervalAtMost(t *testing.T) {
+	t.Parallel()
 	addr := privateServer(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { client.Close() })

@@ -71,6 +71,7 @@ func TestDifferential(t *testing.T) {
 }
 
 func TestRedisKeepsTheLaws(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, s server) {
 		pair, _ := newPair(t, s.addr)
 		for _, a := range algorithms.All {

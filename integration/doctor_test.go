@@ -287,6 +287,7 @@ func TestDoctorLeavesNothingBehind(t *testing.T) {
 }
 
 func TestDoctorOnABadRedis(t *testing.T) {
+	t.Parallel()
 	addr := privateServer(t)
 	host, port, _ := strings.Cut(addr, ":")
 	admin := redis.NewClient(&redis.Options{Addr: addr})

@@ -116,6 +116,7 @@ func TestRestartInAnOutageSplitsNoFleet(t *testing.T) {
 // killed and starts again. When Redis is back the fleet is rolled back, once. It cannot be
 // resumed before both are released.
 func TestPressesOfAFleetInAnOutage(t *testing.T) {
+	t.Parallel()
 	long(t)
 	built(t)
 	f := startPromoted(t, 3)
@@ -198,6 +199,7 @@ func (f *outageFleet) checkResume(t *testing.T) {
 // Redis is restarted from an old snapshot, in which the policy that was rolled back is promoted. The processes know better, and
 // so do their disks where all of them start again meanwhile.
 func TestRedisFromAnOldSnapshot(t *testing.T) {
+	t.Parallel()
 	long(t)
 	f := startPromoted(t, 2)
 	client := redis.NewClient(&redis.Options{Addr: f.redis, MaxRetries: -1})

@@ -160,6 +160,7 @@ func hashesOfBlocks(t *testing.T, n int, want []string, pairOf func() algorithms
 
 // A million checks decide as they were recorded: all in memory, the first of them on Redis.
 func TestRecordingsOfDecisions(t *testing.T) {
+	t.Parallel()
 	memory := func() algorithms.Pair { return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}) }
 	if *update {
 		hashes := hashesOfBlocks(t, blocks, nil, memory)

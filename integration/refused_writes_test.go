@@ -8,6 +8,7 @@ import (
 // A Redis without memory answers every reader, and denies every request where on_store_failure is deny. The instances and the
 // command say so, while instances are heard, for a heartbeat needs no memory; and when the memory is back, no longer.
 func TestRefusedWritesAreSaid(t *testing.T) {
+	t.Parallel()
 	long(t)
 	built(t)
 	name, addr := namespace(), privateServer(t)

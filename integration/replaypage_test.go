@@ -13,6 +13,7 @@ import (
 // The page of a replay is drawn in a browser, at each width, and runs nothing of a hostile key. Its own policy, which stands in the
 // file, allows its style.
 func TestReplayPageInABrowser(t *testing.T) {
+	t.Parallel()
 	var events replay.Events
 	for i := range int64(3600) {
 		events.Add(1_700_000_040_000_000+i*1e6, []byte(hostile), 1)

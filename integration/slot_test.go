@@ -79,6 +79,7 @@ func (m *slotMove) end(t *testing.T) {
 // check is lost or made twice. A log beside it, which has a key of its own, may have to
 // follow while one of the two keys has moved.
 func TestSlotThatMoves(t *testing.T) {
+	t.Parallel()
 	client := startCluster(t)
 	pair, err := lua.New(client, lua.Config{Name: "moves"})
 	if err != nil {

@@ -16,6 +16,7 @@ var twinSteps = flag.Int("disturbances", 6, "steps of the random program of dist
 
 // In a random program one thing happens to each of the two servers in each step, at instants that are drawn, too.
 func TestRandomDisturbancesOnRealServers(t *testing.T) {
+	t.Parallel()
 	long(t)
 	drawn := *seed
 	if drawn == 0 {

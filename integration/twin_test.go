@@ -226,6 +226,7 @@ var twinDisturbances = []twinDisturbance{
 // Two limiters that are the same do not differ in one store, whatever happens to its server. In two stores they differ in
 // disturbed time, and by a check or two where requests of one key overtake each other.
 func TestTwinsOnRealServers(t *testing.T) {
+	t.Parallel()
 	long(t)
 	w := startTwins(t)
 	for _, d := range twinDisturbances {
@@ -300,16 +301,18 @@ policies:
 // a rolling deployment brings another candidate, whose part of the record has the same name, and takes it back. Only that one lets
 // them differ, and its time is marked.
 func TestTwinsInRealProcesses(t *testing.T) {
+	t.Parallel()
 	long(t)
 	addr, name := privateServer(t), namespace()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { client.Close() })
 
-	t.Setenv(fileVariable, twinService)
-	first, second, killed := startService(t, addr, name), startService(t, addr, name), startService(t, addr, name)
-	t.Setenv(fileVariable, strings.Replace(twinService, "candidate: { id: b, algorithm: gcra, limit: 20",
+	start := func(file string) *service {
+		return startServiceIn(t, t.TempDir(), addr, name, fileVariable+"="+file)
+	}
+	first, second, killed := start(twinService), start(twinService), start(twinService)
+	other := start(strings.Replace(twinService, "candidate: { id: b, algorithm: gcra, limit: 20",
 		"candidate: { id: b, algorithm: gcra, limit: 5", 1))
-	other := startService(t, addr, name)
 
 	var done sync.WaitGroup
 	ask := func(s *service, n int) {

@@ -36,6 +36,7 @@ type way struct {
 // The suites of pairs, stores and ledgers, and a service that is promoted and rolled back, pass by
 // every way to a Redis, with no right but those that doctor names.
 func TestEveryWayToRedis(t *testing.T) {
+	t.Parallel()
 	long(t)
 	for name, open := range map[string]func(*testing.T) *way{"Sentinel": bySentinel, "Cluster": byCluster, "TLS": byTLS} {
 		t.Run(name, func(t *testing.T) {
