@@ -22,16 +22,18 @@ help: ## list the targets
 build: ## build ./shadowlimit
 	$(GO) build -o shadowlimit ./cmd/shadowlimit
 
-.PHONY: test testroot testmodules
+.PHONY: test testintegration testroot testmodules
 test: components ## run the tests, also on a real Redis, but for those that take long; installs missing components and names them
-	$(MAKE) --no-print-directory -j2 testmodules testroot
+	$(MAKE) --no-print-directory -j2 testintegration testroot testmodules
+
+# Integration waits for processes for most of its time, so it runs beside the root module.
+testintegration:
+	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -vet=off -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 
 testroot:
 	$(GO) test $(SHORT) -vet=off ./...
 
-# Integration waits for processes for most of its time, so it runs beside the root module.
 testmodules:
-	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -vet=off -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 	. ./$(COMPONENTS) && cd bench && $(GO) test -vet=off -count=1 ./... # reads README.md and docs, which the cache of tests does not know
 	set -e; for m in examples examples/otel; do (cd $$m && $(GO) test -vet=off ./...); done
 	cd release && $(GO) test $(SHORT) -vet=off ./...
@@ -66,10 +68,15 @@ long: components servers mutants ## search for programs in which twins, models o
 scale: components ## measure fleets of 10 to 1,000 instances and write docs/performance.md; PART=fleets, commands, keys or ledger
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_SCALE=$(or $(PART),all) $(GO) test -v -count=1 -timeout 0 -run '^TestScale$$'
 
+# Servers wait as well, so lint runs beside them. -o: the components are there. -O: what a target prints stands together.
+.PHONY: ci
+ci: components ## run what CI runs: test, lint, alerts and servers
+	$(MAKE) --no-print-directory -j2 -O -o components testintegration testroot lint servers testmodules alerts
+
 .PHONY: lint
 lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo 'gofmt: run gofmt -w on these files'; exit 1; }
-	set -e; for m in . integration bench examples examples/otel release deploy $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+	set -e; for m in . integration bench examples examples/otel release deploy $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && nice $(GO) vet ./... && nice $(GO) run $(STATICCHECK) ./...); done # nice to tests that watch the time
 
 .PHONY: check
 check: lint components ## run lint, and all tests with the race detector
