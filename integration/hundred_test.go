@@ -133,6 +133,14 @@ func TestStatusOfAHundredPolicies(t *testing.T) {
 			t.Errorf("%s asks Redis %d times, at most %d are meant", tt.args, questions, most)
 		}
 	}
+	// Each that is not moved has its reason, in a line or two.
+	began := time.Now()
+	text, _ := run("promote", "api-*", "--joint", "5%", "--reason", "a calm week")
+	if took := time.Since(began); took > 20*time.Second || !strings.Contains(text, "promote: not for 100 of 100 policies\n") ||
+		numbered(text) != all || strings.Count(text, "\n") > 3*all {
+		t.Errorf("after %s:\n%s", took, text)
+	}
+
 	var full struct{ Policies []any }
 	if text, _ := run("status", "-o", "json"); json.Unmarshal([]byte(text), &full) != nil || len(full.Policies) != all {
 		t.Errorf("%d policies in JSON", len(full.Policies))

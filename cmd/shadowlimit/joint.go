@@ -31,7 +31,7 @@ func jointRate(c *cli.Context) (float64, error) {
 		return 0, usagef("such as 5%", "--joint %s: want a percentage above 0%% and below 100%%", text)
 	case c.Bool("force"):
 		return 0, usagef("give one of them", "--joint and --force: a forced step rests on no evidence")
-	case c.NArg() == 1 && !selects(c):
+	case !several(c):
 		return 0, usagef("name several policies, or leave it out", "--joint with one policy, whose own conditions bound its error")
 	}
 	return percent / 100, nil

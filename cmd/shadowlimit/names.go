@@ -26,6 +26,9 @@ func selects(c *cli.Context) bool {
 	return c.String("label") != "" || slices.ContainsFunc(c.Args().Slice(), isPattern)
 }
 
+// several reports whether a command may be about more than one policy.
+func several(c *cli.Context) bool { return c.NArg() > 1 || selects(c) }
+
 // labelled refuses a label that cannot be read, or that stands beside names.
 func labelled(c *cli.Context) error {
 	label := c.String("label")
@@ -106,7 +109,7 @@ func needsPolicies(c *cli.Context) error {
 	if c.NArg() == 0 && !selects(c) {
 		return usagef(seeHelp(c), "%s needs a policy, a pattern such as 'api-*', or --label", c.Command.Name)
 	}
-	if c.IsSet("expect") && (c.NArg() > 1 || selects(c)) {
+	if c.IsSet("expect") && several(c) {
 		return usagef("a version is that of one policy: name it", "--expect with several policies")
 	}
 	return nil
@@ -165,10 +168,15 @@ func (f *fleet) each(c *cli.Context, names []string, std streams, do func(policy
 	if first == nil {
 		return nil
 	}
-	return someError{
-		fmt.Sprintf("%s: not for %d of %d policies: %s", c.Command.Name, len(failed), len(names), strings.Join(failed, ", ")), first,
+	text := fmt.Sprintf("%s: not for %d of %d policies", c.Command.Name, len(failed), len(names))
+	if len(failed) <= namedAgain {
+		text += ": " + strings.Join(failed, ", ")
 	}
+	return someError{text, first}
 }
+
+// namedAgain is how many policies the last line names once more.
+const namedAgain = 5
 
 // someError says for which policies a command was not carried out. Its exit status is that of the first.
 type someError struct {

@@ -55,7 +55,7 @@ func TestPatternsOfPolicies(t *testing.T) {
 		{"promote api-* --reason x --joint 100%", exitUsage, []string{"--joint"}},
 		{"promote api-* --reason x --joint 0.05", exitUsage, []string{"--joint"}},
 		{"promote api-* --reason x --joint 5% --force", exitUsage, []string{"--joint", "--force"}},
-		{"promote api-* --reason x --joint 5%", exitNotMet, []string{"not for 2 of 2 policies: api-a, api-b", "requests compared: have 0"}},
+		{"promote api-* --reason x --joint 5%", exitNotMet, []string{"not for 2 of 2 policies: api-a, api-b", "nothing has been compared"}},
 		{"rollback api-* api-a --reason x --timeout 1s", exitOK, []string{"api-a: ", "api-b: "}},
 		{"promote writes api-a --reason x --force --to 10% --timeout 1s", exitNotMet, []string{"api-a: ", "not for 1 of 2 policies: api-a"}},
 		{"status api-*", exitOK, []string{"\napi-a ", "\napi-b "}},

@@ -54,7 +54,7 @@ func promoteCheck(t *task) error {
 	}
 	text := fmt.Sprintf("not promoted: the verdict is %s: %s (--force overrules this)", a.Gate.Verdict, a.Gate.Reason)
 	for i := range a.Gate.Conditions {
-		if c := &a.Gate.Conditions[i]; !c.Met {
+		if c := &a.Gate.Conditions[i]; !c.Met && !several(t.cli) { // of a hundred policies the reasons alone are enough to read
 			text += fmt.Sprintf("\n  %s: have %s, need %s", c.Name, c.Have, c.Need)
 		}
 	}
