@@ -42,7 +42,7 @@ func controllerCommand(std streams) *cli.Command {
 			&cli.StringFlag{Name: "notify", EnvVars: []string{"SHADOWLIMIT_NOTIFY"}, Usage: "`URL` that is told of moves and alarms"},
 			&cli.StringFlag{Name: "notify-as", Value: notify.CloudEvents, Usage: "`FORM` of what it is told: cloudevents or slack"},
 		),
-		Action: withFleet(controllable, func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
+		Action: withFleet(controllable, func(c *cli.Context, f *fleet) error { return controlFleet(c, f, std) }),
 	}
 }
 
@@ -61,8 +61,8 @@ func controllable(c *cli.Context) error {
 	return nil
 }
 
-// control leads, as far as no other leader does, until it is interrupted.
-func (f *fleet) control(c *cli.Context, std streams) error {
+// controlFleet leads, as far as no other leader does, until it is interrupted.
+func controlFleet(c *cli.Context, f *fleet, std streams) error {
 	// Two controllers of one user are two.
 	id := fmt.Sprintf("controller %s-%08x", actor(), rand.Uint32())
 	leader := stages.NewLeader(f.store, id, stages.NewController(f.store, f.ledger, id),

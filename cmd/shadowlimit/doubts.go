@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
@@ -50,40 +49,3 @@ const (
 	// largeShare is the share that no key of real traffic has.
 	largeShare = 0.5
 )
-
-// keyWarnings say which keys look wrong: one that has most requests, and clients that are no addresses.
-func (r *replayer) keyWarnings(policies []charged, read *logsRead) (list []string) {
-	for _, c := range policies {
-		if slices.Contains(c.checks.Keys(), "") {
-			list = append(list, fmt.Sprintf("policy %s: some requests have an empty key, so all of them are one client: check --key-field or --key",
-				c.name))
-		}
-
-		key, n := c.checks.Busiest()
-		if all := int64(c.checks.Len()); c.keyVaries && all >= fewEvents && float64(n) > largeShare*float64(all) {
-			list = append(list, fmt.Sprintf("policy %s: one key, %s, has %s of %s: check that the key is the one that is meant",
-				c.name, humanize.Printable(key), humanize.Percent(float64(n)/float64(all)), humanize.Counted(all, "request")))
-		}
-	}
-
-	// Only where every key is a client can its form be wrong.
-	byClient := !slices.ContainsFunc(read.results, func(result accesslog.Result) bool {
-		return result.Events > 0 && !result.Format.ByClient()
-	})
-	if hasOwnKeys := r.config != "" || r.key != nil; hasOwnKeys || !byClient {
-		return list
-	}
-	for _, c := range policies {
-		var strange []string
-		for _, key := range c.checks.Keys() {
-			if _, err := netip.ParseAddr(key); err != nil {
-				strange = append(strange, key)
-			}
-		}
-		if len(strange) > 0 {
-			list = append(list, fmt.Sprintf("%s of %d are no addresses, such as %s: check that a line of the log begins with the client",
-				humanize.Counted(int64(len(strange)), "key"), len(c.checks.Keys()), humanize.Printable(slices.Min(strange))))
-		}
-	}
-	return list
-}

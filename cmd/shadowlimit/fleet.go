@@ -15,7 +15,9 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
+	"github.com/shadowlimit/shadowlimit/internal/redisreply"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 // fleet is the running service that a command talks to, by way of its Redis.
@@ -210,6 +212,41 @@ func (f *fleet) only(policy string, all []stages.Assessment) ([]stages.Assessmen
 		return nil, fmt.Errorf("%s has no policy %q: it has %s", f.name, policy, strings.Join(names, ", "))
 	}
 	return all, nil
+}
+
+// report is the status of these policies, or of all without a name.
+func (f *fleet) report(ctx context.Context, names ...string) (status.Report, error) {
+	list, err := f.look(ctx, names...)
+	if err != nil {
+		return status.Report{}, err
+	}
+	f.tryWrite(ctx, list)
+	report, err := status.Of(ctx, f.name, f.ledger, list)
+	if err != nil {
+		return report, err
+	}
+	policies := make([]string, len(list))
+	for i := range list {
+		policies[i] = list[i].Spec.Policy
+	}
+	report.Nodes = doctor.SilentNodes(ctx, f.client, f.name, policies)
+	return report, nil
+}
+
+// tryWrite notes in assessments that the service's Redis refuses writes. It answers every question of this command then, while
+// no limit works and no instance can say so.
+func (f *fleet) tryWrite(ctx context.Context, list []stages.Assessment) {
+	err := f.store.TryWrite(ctx)
+	if !redisreply.RefusesWrites(err) {
+		return
+	}
+
+	// Beside live instances this may be the user of the command, or a replica that it was pointed at.
+	for i := range list {
+		if redisreply.RefusesAll(err) || len(list[i].Live) == 0 && redisreply.IsReplica(err) {
+			list[i].Refused = err
+		}
+	}
 }
 
 // actor is the origin of an order, for the audit trail: user@host.

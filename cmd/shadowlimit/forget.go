@@ -29,11 +29,11 @@ func forgetCommand(std streams) *cli.Command {
 		Description: forgetDescription,
 		Flags:       fleetFlags(labelFlag()),
 		Action: withFleet(needsPolicies, func(c *cli.Context, f *fleet) error {
-			names, err := f.names(c)
+			names, err := namesOfPolicies(c, f)
 			if err != nil {
 				return err
 			}
-			return f.each(c, names, std, func(policy string, std streams) error { return forgetAction(c, f, policy, std) })
+			return eachPolicy(c, f, names, std, func(policy string, std streams) error { return forgetAction(c, f, policy, std) })
 		}),
 	}
 }
@@ -51,11 +51,11 @@ type forgotten struct {
 }
 
 func forgetAction(c *cli.Context, f *fleet, policy string, std streams) error {
-	kept, err := f.kept(c.Context, policy)
+	kept, err := keptOf(c.Context, f, policy)
 	if err != nil {
 		return err
 	}
-	if err := f.refuseLive(c.Context, policy, std); err != nil {
+	if err := refuseLive(c.Context, f, policy, std); err != nil {
 		return err
 	}
 	if err := f.store.Forget(c.Context, policy); err != nil {
@@ -64,8 +64,8 @@ func forgetAction(c *cli.Context, f *fleet, policy string, std streams) error {
 	return f.format.print(std.out, kept, kept.writeText)
 }
 
-// kept returns the stored things of a policy, or an error if that is nothing.
-func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
+// keptOf returns the stored things of a policy, or an error if that is nothing.
+func keptOf(ctx context.Context, f *fleet, policy string) (*forgotten, error) {
 	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
 
 // refuseLive refuses a policy that a live instance has: it would write the policy again within a
 // second, and lose its history. An instance that is silent would do so if it comes back.
-func (f *fleet) refuseLive(ctx context.Context, policy string, std streams) error {
+func refuseLive(ctx context.Context, f *fleet, policy string, std streams) error {
 	fleet, err := f.store.Fleet(ctx)
 	if err != nil {
 		return err

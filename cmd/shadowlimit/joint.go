@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // joint is what a policy needs beside its own conditions when several are promoted together.
@@ -35,46 +33,6 @@ func jointRate(c *cli.Context) (float64, error) {
 		return 0, usagef("name several policies, or leave it out", "--joint with one policy, whose own conditions bound its error")
 	}
 	return percent / 100, nil
-}
-
-// jointly judges the policies that are named together, nil without --joint.
-func (m move) jointly(c *cli.Context, f *fleet, names []string) (map[string]*joint, error) {
-	rate, err := jointRate(c)
-	if err != nil || rate == 0 {
-		return nil, err
-	}
-	order, err := m.orderOf(c)
-	if err != nil {
-		return nil, err
-	}
-	list, err := f.controller.Assess(c.Context, names...)
-	if err != nil {
-		return nil, err
-	}
-	return m.jointOf(names, list, rate, func(a *stages.Assessment) *task {
-		return &task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}
-	}), nil
-}
-
-// jointOf returns what each of the policies needs. One that would not be moved alone counts with a score of 0: were it one of those
-// that are found sound, and then stayed where it is, the share of the wrong ones among those that move could be larger.
-func (m move) jointOf(names []string, list []stages.Assessment, rate float64, taskOf func(*stages.Assessment) *task) map[string]*joint {
-	scores := map[string]float64{}
-	for i := range list {
-		a := &list[i]
-		if _, err := m.plan(taskOf(a)); err == nil {
-			scores[a.Spec.Policy] = a.Gate.LeastScore()
-		}
-	}
-	values := make([]float64, len(names))
-	for i, name := range names {
-		values[i] = scores[name]
-	}
-	all := map[string]*joint{}
-	for i, need := range gate.Joint(values, rate) {
-		all[names[i]] = &joint{Rate: rate, Policies: len(names), Score: values[i], Need: need}
-	}
-	return all
 }
 
 // text is "joint 5 % of 100 policies, score 2,300, needs 2,000".

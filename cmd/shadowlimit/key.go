@@ -180,11 +180,11 @@ func (r *keyReport) charged() string {
 func (r *keyReport) lookUp(ctx context.Context, f *fleet, configured *policies.Policy, a *stages.Assessment) (err error) {
 	key := r.charged()
 	if configured != nil {
-		if r.State, err = f.stateOf(ctx, configured, key); err != nil {
+		if r.State, err = keyStateOf(ctx, f, configured, key); err != nil {
 			return err
 		}
 	}
-	r.Differences, err = f.differencesOf(ctx, a, key)
+	r.Differences, err = differencesOf(ctx, f, a, key)
 	return err
 }
 

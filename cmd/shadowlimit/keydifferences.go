@@ -33,7 +33,7 @@ type keyCounts struct {
 	Lost     int64 `json:"lost"`
 }
 
-func (f *fleet) differencesOf(ctx context.Context, a *stages.Assessment, key string) (d keyDifferences, err error) {
+func differencesOf(ctx context.Context, f *fleet, a *stages.Assessment, key string) (d keyDifferences, err error) {
 	heard, err := f.store.Heartbeat(ctx, stages.Heartbeat{})
 	if err != nil {
 		return d, err

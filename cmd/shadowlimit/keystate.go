@@ -31,8 +31,8 @@ type keyState struct {
 	Candidate     *keySide `json:"candidate"`
 }
 
-// stateOf looks at a key's record. It asks both sides for a check of cost 0, which changes nothing.
-func (f *fleet) stateOf(ctx context.Context, p *policies.Policy, key string) (*keyState, error) {
+// keyStateOf looks at a key's record. It asks both sides for a check of cost 0, which changes nothing.
+func keyStateOf(ctx context.Context, f *fleet, p *policies.Policy, key string) (*keyState, error) {
 	pair, err := lua.New(f.client, lua.Config{Name: f.name})
 	if err != nil {
 		return nil, err

@@ -2,17 +2,14 @@ package main
 
 import (
 	"errors"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 	_ "time/tzdata" // a machine without the data base can read --time-zone, too
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 func logFlags() []cli.Flag {
@@ -33,30 +30,6 @@ func logFlags() []cli.Flag {
 	)
 }
 
-// parseProxies has clients found by the rule of the middleware, so that a log counts them as the service will.
-func (o *replayOptions) parseProxies(texts []string) error {
-	var proxies []netip.Prefix
-	for _, text := range texts {
-		prefix, err := parseProxy(text)
-		if err != nil {
-			return usagef("such as 10.0.0.0/8 or 10.1.2.3", "--trusted-proxies %s: %v", text, err)
-		}
-		proxies = append(proxies, prefix)
-	}
-	if proxies == nil {
-		return nil
-	}
-
-	find := httplimit.ForwardedFor(proxies...)
-	line := make([]string, 1)
-	request := &http.Request{Header: http.Header{"X-Forwarded-For": line}}
-	o.reader.Client = func(peer, forwarded string) string {
-		request.RemoteAddr, line[0] = peer, forwarded
-		return find(request)
-	}
-	return nil
-}
-
 // parseProxy reads the addresses of proxies: a prefix, or one address.
 func parseProxy(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
@@ -71,44 +44,6 @@ func parseProxy(text string) (netip.Prefix, error) {
 
 // hasExpressions reports whether expressions read the requests of the log.
 func hasExpressions(c *cli.Context) bool { return hasConfig(c) || c.IsSet("key") }
-
-// parseLogs reads the flags that say how logs are read.
-func (o *replayOptions) parseLogs(c *cli.Context) (err error) {
-	// Only expressions look at more of a line than its time, key and cost.
-	o.reader = accesslog.Config{
-		Fields:   accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")},
-		Requests: hasExpressions(c),
-	}
-	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
-		return usagef(replayHint, "--format: %v", err)
-	}
-	if o.reader.Map, err = parseMap(c.StringSlice("map")); err != nil {
-		return err
-	}
-	if o.routes, err = parseRoutes(c.StringSlice("route")); err != nil {
-		return err
-	}
-
-	if err := o.parseProxies(c.StringSlice("trusted-proxies")); err != nil {
-		return err
-	}
-
-	if name := c.String("time-zone"); name != "" {
-		// "Local" is what this machine has, which says nothing about the log.
-		if o.reader.Zone, err = time.LoadLocation(name); err != nil || name == "Local" {
-			return usagef(replayHint, "--time-zone %s: want UTC or a name of the IANA data base, such as Europe/Berlin", name)
-		}
-	}
-	if form := c.String("time-format"); form != "" {
-		if o.reader.TimeFormat, err = accesslog.ParseTimeFormat(form); err != nil {
-			return usagef(replayHint, "--time-format %s: %v", form, err)
-		}
-		if o.reader.TimeFormat.NeedsZone() && o.reader.Zone == nil {
-			return usagef("add --time-zone UTC, or the zone of the log", "--time-format %s has no zone", form)
-		}
-	}
-	return nil
-}
 
 // mappable are the fields of a request that a log may fill, besides headers.NAME, claims.NAME and
 // descriptors.NAME.

@@ -43,9 +43,9 @@ func labelled(c *cli.Context) error {
 	return nil
 }
 
-// names returns the policies that the arguments name, each once. A pattern such as 'api-*', or a label, stands for all announced
+// namesOfPolicies returns the policies that the arguments name, each once. A pattern such as 'api-*', or a label, stands for all announced
 // policies that it matches, in the order of their names.
-func (f *fleet) names(c *cli.Context) (names []string, err error) {
+func namesOfPolicies(c *cli.Context, f *fleet) (names []string, err error) {
 	seen := map[string]bool{}
 	add := func(name string) {
 		if !seen[name] {
@@ -118,9 +118,9 @@ func needsPolicies(c *cli.Context) error {
 // mostAtOnce bounds the orders that are carried out at one time.
 const mostAtOnce = 16
 
-// each carries a command out for policies, at the same time: a rollback must not wait until instances have applied
+// eachPolicy carries a command out for policies, at the same time: a rollback must not wait until instances have applied
 // another one. What it prints of each policy stands together, in the order of the names.
-func (f *fleet) each(c *cli.Context, names []string, std streams, do func(policy string, std streams) error) error {
+func eachPolicy(c *cli.Context, f *fleet, names []string, std streams, do func(policy string, std streams) error) error {
 	if len(names) == 1 {
 		return do(names[0], std)
 	}

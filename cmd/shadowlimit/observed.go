@@ -1,11 +1,8 @@
 package main
 
 import (
-	"github.com/urfave/cli/v2"
-
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
-	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -20,21 +17,6 @@ type observed struct {
 
 const observedHint = "such as 'response.status == 429', or 'response.limit_req_status == \"REJECTED\"'; " +
 	"response has the fields of the log by their names"
-
-func (o *replayOptions) parseObserved(c *cli.Context) error {
-	if !c.IsSet("observed") {
-		return nil
-	}
-
-	text := c.String("observed")
-	denies, err := policies.ParseResponse("--observed", text)
-	if err != nil {
-		return usagef(observedHint, "%v", err)
-	}
-	o.observed = &observed{text: text, denies: denies}
-	o.reader.Response = true
-	return nil
-}
 
 // of returns what a line says. A line without a response, as of a client that left, says nothing.
 func (s *observed) of(e accesslog.Event) replay.Observed {
@@ -68,16 +50,4 @@ func (s *observed) refuse() error {
 		return nil
 	}
 	return usagef(observedHint, "--observed %s: no line of the log has what it reads: %v", s.text, s.failure)
-}
-
-// judgeModel warns of a verdict on a model that does not decide as the log says.
-func (r *replayer) judgeModel(p *replay.PolicyReport, cfg gate.Config, report *replay.Report) {
-	if p.Observed == nil {
-		return
-	}
-	if text := p.Observed.Warning(p.Name, cfg); text != "" {
-		r.bar.clear()
-		say(r.std.err, "warning: %s\n", text)
-		report.Warnings = append(report.Warnings, text)
-	}
 }

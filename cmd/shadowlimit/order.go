@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -85,7 +86,7 @@ func (m move) action(std streams) cli.ActionFunc {
 		return nil
 	}
 	return withFleet(valid, func(c *cli.Context, f *fleet) error {
-		names, err := f.names(c)
+		names, err := namesOfPolicies(c, f)
 		if err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (m move) action(std streams) cli.ActionFunc {
 				return err
 			}
 		}
-		return f.each(c, names, std, func(policy string, std streams) error { return m.order(c, f, policy, all[policy], std) })
+		return eachPolicy(c, f, names, std, func(policy string, std streams) error { return m.order(c, f, policy, all[policy], std) })
 	})
 }
 
@@ -122,6 +123,46 @@ func (m move) order(c *cli.Context, f *fleet, policy string, joint *joint, std s
 	}
 	a := &list[0]
 	return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, joint: joint, start: time.Now()}, std)
+}
+
+// jointly judges the policies that are named together, nil without --joint.
+func (m move) jointly(c *cli.Context, f *fleet, names []string) (map[string]*joint, error) {
+	rate, err := jointRate(c)
+	if err != nil || rate == 0 {
+		return nil, err
+	}
+	order, err := m.orderOf(c)
+	if err != nil {
+		return nil, err
+	}
+	list, err := f.controller.Assess(c.Context, names...)
+	if err != nil {
+		return nil, err
+	}
+	return m.jointOf(names, list, rate, func(a *stages.Assessment) *task {
+		return &task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}
+	}), nil
+}
+
+// jointOf returns what each of the policies needs. One that would not be moved alone counts with a score of 0: were it one of those
+// that are found sound, and then stayed where it is, the share of the wrong ones among those that move could be larger.
+func (m move) jointOf(names []string, list []stages.Assessment, rate float64, taskOf func(*stages.Assessment) *task) map[string]*joint {
+	scores := map[string]float64{}
+	for i := range list {
+		a := &list[i]
+		if _, err := m.plan(taskOf(a)); err == nil {
+			scores[a.Spec.Policy] = a.Gate.LeastScore()
+		}
+	}
+	values := make([]float64, len(names))
+	for i, name := range names {
+		values[i] = scores[name]
+	}
+	all := map[string]*joint{}
+	for i, need := range gate.Joint(values, rate) {
+		all[names[i]] = &joint{Rate: rate, Policies: len(names), Score: values[i], Need: need}
+	}
+	return all
 }
 
 // mostReason bounds a reason in bytes: every instance reads it with its heartbeats.
@@ -178,7 +219,7 @@ func (m move) carryOut(t *task, std streams) error {
 	// not wait for it to come back.
 	o.order = t.order
 	o.order.Expect = nil
-	return t.fleet.awaitFleet(t.cli, &o, std)
+	return awaitFleet(t.cli, t.fleet, &o, std)
 }
 
 // plan returns the state that a task would lead to, unless something forbids it. A dry run comes

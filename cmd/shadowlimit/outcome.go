@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 // outcome is the report of the commands that change a stage.
@@ -55,7 +57,7 @@ const pollEvery = 50 * time.Millisecond
 
 // awaitFleet waits until every live instance has applied a state, and names the instances that have
 // not. A store that does not answer meanwhile may be failing over, so it is asked again.
-func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
+func awaitFleet(c *cli.Context, f *fleet, o *outcome, std streams) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
 
@@ -105,6 +107,17 @@ func (o *outcome) reached() error {
 		return statusf(exitTimeout, "%s is stored, and has reached no instance", o.state.Describe())
 	}
 	return nil
+}
+
+// rolledBack notes what a rollback does that its policy had led to a state.
+func (o *outcome) rolledBack(before *stages.Assessment) {
+	o.Effect = status.AfterRollback(before)
+	if len(before.RollbackHurts()) > 0 || before.Unasked() {
+		o.repair = status.RepairCommand(before)
+	}
+	if o.earlier {
+		o.said++
+	}
 }
 
 // poll asks which instances have applied the state.
@@ -243,6 +256,55 @@ func (o *outcome) writeText(out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// writeRollback says what was done, for whom it holds already, what it does that may surprise, and the next thing to do.
+func (o *outcome) writeRollback(out io.Writer) error {
+	columns := humanize.PageFor(out).Columns()
+	var notes []string
+	for _, list := range []struct {
+		what string
+		ids  []string
+	}{
+		{"NOT REACHED, may still enforce the candidate", o.lost()},
+		{"not applied", o.Missing},
+		{"of another policy file, which they follow", o.Other},
+	} {
+		if len(list.ids) > 0 {
+			notes = append(notes, listed(list.what, list.ids, columns))
+		}
+	}
+	if o.Effect != "" {
+		effect := strings.Split(strings.TrimSpace(humanize.Wrap(o.Effect, columns)), "\n")
+		notes = slices.Insert(notes, min(1, len(notes)), effect...)
+	}
+
+	lines := append([]string{clip(o.movedText(), columns), o.appliedText()}, notes[:min(len(notes), mostLines-3-o.said)]...)
+	for _, line := range append(lines, "next: "+o.Next) {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostLines is what a rollback prints at most: an engineer on call reads it at night.
+const mostLines = 6
+
+// afterRollback is what to do next.
+func (o *outcome) afterRollback() string {
+	policy := humanize.ShellWord(o.Policy)
+	switch {
+	case len(o.lost()) > 0:
+		return "end the process of each that is not reached, or press its red button"
+	case o.repair != "":
+		return o.repair
+	case len(o.Missing) > 0 || len(o.Applied) == 0:
+		return "shadowlimit status " + policy
+	case o.earlier:
+		return "shadowlimit history " + policy
+	}
+	return "shadowlimit top " + policy
 }
 
 // lost returns the silent instances that a rollback must reach. Only there a silent instance may do harm.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -14,14 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/accesslog"
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
-	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
-	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/lua"
 )
 
 const replayDescription = `Runs both limiters over past traffic, in virtual time, and reports what the
@@ -154,15 +145,6 @@ func replayAction(c *cli.Context, std streams) error {
 	return nil
 }
 
-// print prints the report, and fails where it is not of the whole log.
-func (r *replayer) print(report any, text func(io.Writer) error) error {
-	r.bar.clear()
-	if err := r.format.print(r.std.out, report, text); err != nil {
-		return err
-	}
-	return r.unread()
-}
-
 // allPass returns an error unless the gate says pass of every policy.
 func allPass(report *replay.Report) error {
 	for i := range report.Policies {
@@ -172,200 +154,6 @@ func allPass(report *replay.Report) error {
 		}
 	}
 	return nil
-}
-
-// replayer carries out a replay.
-type replayer struct {
-	*replayOptions
-	std streams
-	bar *progress
-}
-
-// unread is an error if a log could not be read to its end. The report is of the rest.
-func (o *replayOptions) unread() error {
-	if len(o.broken) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the report is of what could be read: %s", strings.Join(o.broken, "; "))
-}
-
-// run reads the logs and replays every comparison of the subject.
-func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
-	s, err := r.subject()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.checkPolicies(s); err != nil {
-		return nil, err
-	}
-
-	// A store that cannot be used is reported before gigabytes of log are read.
-	open, closeStore, err := r.openStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer closeStore()
-
-	taken, err := r.take(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	report := s.intake().report()
-	report.SkippedLines, report.Warnings = taken.skipped, taken.warnings
-	r.broken = taken.broken
-	list, _ := named(s.comparisons(), r.policy) // the name is known by now
-	return report, r.compare(ctx, list, open, taken.stretches.Live, report)
-}
-
-// taken is what the logs have brought, besides events.
-type taken struct {
-	*logsRead
-	stretches replay.Stretches
-	warnings  []string
-}
-
-// take reads the logs into the subject, and says on the standard error what of them looks wrong.
-func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
-	read, err := r.readLogs(ctx, func(e accesslog.Event) {
-		s.add(ctx, e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := cmp.Or(s.reads().refuse(), r.observed.refuse()); err != nil {
-		return nil, err
-	}
-
-	in := s.intake()
-	if in.failed > 0 {
-		r.bar.clear()
-		requests := humanize.Counted(in.failed, "request")
-		say(r.std.err, "%s %s; the first: %v\n", requests, in.consequence, in.failure)
-	}
-
-	t := &taken{logsRead: read, stretches: in.presence.Stretches()}
-	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s.charged(), read),
-		levelWarnings(s.comparisons()))
-	for _, warning := range t.warnings {
-		r.bar.clear()
-		say(r.std.err, "warning: %s\n", warning)
-	}
-	for _, text := range read.broken {
-		t.warnings = append(t.warnings, "not read to its end: "+text)
-	}
-	return t, nil
-}
-
-// compare replays comparisons and adds them to a report. Each is a replay of its own, with a pair of its own, which the policies
-// that are charged together with it are charged in, too.
-func (r *replayer) compare(
-	ctx context.Context, list []comparison, open openPair, live []evidence.Span, report *replay.Report,
-) (err error) {
-	decisions, closeDecisions, err := createFile(r.decisionsFile)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeDecisions()) }()
-
-	for i := range list {
-		c := &list[i]
-		if c.events.Len() == 0 && report.Requests > 0 {
-			r.noteUncharged(c, report.Requests)
-		}
-
-		cfg := r.configOf(c)
-		cfg.Live, cfg.Decisions = live, decisions
-		cfg.Progress = func(judged, total int) {
-			r.bar.show("replaying policy "+c.name, int64(judged), int64(total))
-		}
-
-		if cfg.Pair, err = open(); err != nil {
-			return err
-		}
-		one, err := r.replayOne(ctx, c, cfg)
-		if err != nil {
-			return fmt.Errorf("policy %s: %w", c.name, err)
-		}
-		if r.sweep != nil {
-			if one.Policies[0].Sweep, err = r.sweepOf(ctx, c, cfg); err != nil {
-				return fmt.Errorf("policy %s: %w", c.name, err)
-			}
-		}
-		r.judgeModel(&one.Policies[0], cfg.Gate, report)
-		report.Join(one)
-	}
-	return nil
-}
-
-func (r *replayer) replayOne(ctx context.Context, c *comparison, cfg replay.Config) (*replay.Report, error) {
-	if c.listed == nil {
-		return replay.Run(ctx, c.events, cfg)
-	}
-	if r.sweep != nil {
-		return nil, errors.New("it is charged together with others, and a sweep replays each candidate by itself: take it off the list of together")
-	}
-
-	var own int
-	var events []*replay.Events
-	var cfgs []replay.Config
-	for n := range c.listed {
-		other := &c.listed[n]
-		events = append(events, other.events)
-		if other.name != c.name {
-			cfgs = append(cfgs, replay.Config{Policy: other.name, Sides: other.sides, Settles: other.settles})
-			continue
-		}
-		own, cfgs = n, append(cfgs, cfg)
-	}
-	return replay.RunListed(ctx, own, events, cfgs)
-}
-
-// noteUncharged says that a policy has nothing to compare. The gate's advice, to send traffic, is for a
-// service; a log often lacks the header or the route that the policy asks for.
-func (r *replayer) noteUncharged(c *comparison, requests int64) {
-	r.bar.clear()
-	say(r.std.err, "policy %s charges none of %s: its condition is false, or an expression fails; "+
-		"check that the log has every field that the policy reads, and try one request with shadowlimit explain\n",
-		c.name, humanize.Counted(requests, "request"))
-	if text := c.refusals.String(); text != "" {
-		say(r.std.err, "policy %s: %s\n", c.name, text)
-	}
-}
-
-// configOf is how a comparison is replayed: the same for the short forms and for policies, so
-// that no flag works for one of them only.
-func (o *replayOptions) configOf(c *comparison) replay.Config {
-	return replay.Config{
-		Policy: c.name, Sides: c.sides, Texts: c.texts, Logged: c.logged, Settles: c.settles,
-		Gate: o.gate.Or(c.rules.Config), Steps: stages.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
-	}
-}
-
-// openPair makes a pair with an empty store.
-type openPair func() (algorithms.Pair, error)
-
-// openStore opens the store of the limiters. In Redis every comparison has a namespace of its
-// own, whose keys expire by themselves.
-func (o *replayOptions) openStore(ctx context.Context) (open openPair, closeStore func(), err error) {
-	if o.store == "memory" {
-		return func() (algorithms.Pair, error) {
-			return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), nil
-		}, func() {}, nil
-	}
-
-	client, err := openRedis(o.redis, commandBudget)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := reach(ctx, pingOf(client)); err != nil {
-		client.Close()
-		return nil, nil, err
-	}
-
-	open = func() (algorithms.Pair, error) {
-		return lua.New(client, lua.Config{Name: fmt.Sprintf("replay-%016x", rand.Uint64())})
-	}
-	return open, func() { client.Close() }, nil
 }
 
 // createFile creates the file of that name; "" is none.

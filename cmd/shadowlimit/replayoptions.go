@@ -2,7 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -15,7 +19,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/replay"
+	"github.com/shadowlimit/shadowlimit/internal/stages"
+	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
 // replayOptions are the checked flags of replay.
@@ -191,6 +199,107 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 	return o, nil
 }
 
+// parseLogs reads the flags that say how logs are read.
+func (o *replayOptions) parseLogs(c *cli.Context) (err error) {
+	// Only expressions look at more of a line than its time, key and cost.
+	o.reader = accesslog.Config{
+		Fields:   accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")},
+		Requests: hasExpressions(c),
+	}
+	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
+		return usagef(replayHint, "--format: %v", err)
+	}
+	if o.reader.Map, err = parseMap(c.StringSlice("map")); err != nil {
+		return err
+	}
+	if o.routes, err = parseRoutes(c.StringSlice("route")); err != nil {
+		return err
+	}
+
+	if err := o.parseProxies(c.StringSlice("trusted-proxies")); err != nil {
+		return err
+	}
+
+	if name := c.String("time-zone"); name != "" {
+		// "Local" is what this machine has, which says nothing about the log.
+		if o.reader.Zone, err = time.LoadLocation(name); err != nil || name == "Local" {
+			return usagef(replayHint, "--time-zone %s: want UTC or a name of the IANA data base, such as Europe/Berlin", name)
+		}
+	}
+	if form := c.String("time-format"); form != "" {
+		if o.reader.TimeFormat, err = accesslog.ParseTimeFormat(form); err != nil {
+			return usagef(replayHint, "--time-format %s: %v", form, err)
+		}
+		if o.reader.TimeFormat.NeedsZone() && o.reader.Zone == nil {
+			return usagef("add --time-zone UTC, or the zone of the log", "--time-format %s has no zone", form)
+		}
+	}
+	return nil
+}
+
+// parseProxies has clients found by the rule of the middleware, so that a log counts them as the service will.
+func (o *replayOptions) parseProxies(texts []string) error {
+	var proxies []netip.Prefix
+	for _, text := range texts {
+		prefix, err := parseProxy(text)
+		if err != nil {
+			return usagef("such as 10.0.0.0/8 or 10.1.2.3", "--trusted-proxies %s: %v", text, err)
+		}
+		proxies = append(proxies, prefix)
+	}
+	if proxies == nil {
+		return nil
+	}
+
+	find := httplimit.ForwardedFor(proxies...)
+	line := make([]string, 1)
+	request := &http.Request{Header: http.Header{"X-Forwarded-For": line}}
+	o.reader.Client = func(peer, forwarded string) string {
+		request.RemoteAddr, line[0] = peer, forwarded
+		return find(request)
+	}
+	return nil
+}
+
+func (o *replayOptions) parseObserved(c *cli.Context) error {
+	if !c.IsSet("observed") {
+		return nil
+	}
+
+	text := c.String("observed")
+	denies, err := policies.ParseResponse("--observed", text)
+	if err != nil {
+		return usagef(observedHint, "%v", err)
+	}
+	o.observed = &observed{text: text, denies: denies}
+	o.reader.Response = true
+	return nil
+}
+
+// parseSweep reads --sweep. The product of all is bounded, because each candidate is a replay.
+func (o *replayOptions) parseSweep(c *cli.Context) error {
+	product := 1
+	var counts []string
+	for _, text := range c.StringSlice("sweep") {
+		a, err := parseAxis(text)
+		if err == nil && slices.ContainsFunc(o.sweep, func(other axis) bool { return other.name == a.name }) {
+			err = fmt.Errorf("%s is given twice", a.name)
+		}
+		if err != nil {
+			return usagef(sweepHint, "--sweep %s: %v", text, err)
+		}
+
+		o.sweep = append(o.sweep, a)
+		product *= len(a.values)
+		counts = append(counts, fmt.Sprint(len(a.values)))
+	}
+	if product > replay.MostSwept {
+		return usagef("take larger steps, or sweep one number after the other", "--sweep: %s candidates are %d, at most %d",
+			strings.Join(counts, " x "), product, replay.MostSwept)
+	}
+	return nil
+}
+
 func (o *replayOptions) parseForms(c *cli.Context) (err error) {
 	if o.format, err = formatOf(c); err != nil {
 		return err
@@ -326,4 +435,127 @@ func parsePercent(s string) (float64, error) {
 		return 0, fmt.Errorf("%q is no percentage above 0%% and up to 100%%, such as 10%%", s)
 	}
 	return v, nil
+}
+
+// subject returns what the flags name.
+func (o *replayOptions) subject() (subject, error) {
+	if o.config != "" {
+		s, err := openPolicySubject(o.config, o.models, o.requests(), o.observed)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(s.list, (*policies.Policy).Settles) {
+			o.reader.Response = true
+		}
+		return s, nil
+	}
+	s := newSideSubject(o.sides, o.key, o.requests(), o.observed)
+	s.logged = o.fromLog
+	return s, nil
+}
+
+func (o *replayOptions) requests() *requests {
+	r := &requests{routes: o.routes, mapped: o.reader.Map, unmapped: map[string]bool{}, unseen: map[string]string{}}
+	if o.reader.Requests {
+		for name := range o.reader.Map {
+			r.unmapped[name] = true
+		}
+	}
+	return r
+}
+
+// configOf is how a comparison is replayed: the same for the short forms and for policies, so
+// that no flag works for one of them only.
+func (o *replayOptions) configOf(c *comparison) replay.Config {
+	return replay.Config{
+		Policy: c.name, Sides: c.sides, Texts: c.texts, Logged: c.logged, Settles: c.settles,
+		Gate: o.gate.Or(c.rules.Config), Steps: stages.Steps(c.rules.Canary), Dwell: c.rules.Dwell,
+	}
+}
+
+// openStore opens the store of the limiters. In Redis every comparison has a namespace of its
+// own, whose keys expire by themselves.
+func (o *replayOptions) openStore(ctx context.Context) (open openPair, closeStore func(), err error) {
+	if o.store == "memory" {
+		return func() (algorithms.Pair, error) {
+			return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), nil
+		}, func() {}, nil
+	}
+
+	client, err := openRedis(o.redis, commandBudget)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := reach(ctx, pingOf(client)); err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+
+	open = func() (algorithms.Pair, error) {
+		return lua.New(client, lua.Config{Name: fmt.Sprintf("replay-%016x", rand.Uint64())})
+	}
+	return open, func() { client.Close() }, nil
+}
+
+// openPair makes a pair with an empty store.
+type openPair func() (algorithms.Pair, error)
+
+// checkPolicies refuses, before gigabytes of log are read, a policy that is not there, several of them where one is asked
+// for, and candidates that their algorithm refuses.
+func (o *replayOptions) checkPolicies(s subject) error {
+	list, err := named(s.comparisons(), o.policy)
+	if err != nil || o.sweep == nil && o.observed == nil {
+		return err
+	}
+
+	// What a log says of a request is of all its limits together, and a sweep is of one candidate's numbers.
+	if len(list) > 1 {
+		flag, names := "--sweep", []string(nil)
+		if o.sweep == nil {
+			flag = "--observed"
+		}
+		for i := range list {
+			names = append(names, list[i].name)
+		}
+		return usagef("name it by --policy: "+strings.Join(names, ", "),
+			"%s is for one policy, and the file has %d with a candidate", flag, len(list))
+	}
+	if o.sweep == nil {
+		return nil
+	}
+
+	c := &list[0]
+	algorithm := c.sides[algorithms.Candidate].Algorithm
+	for _, numbers := range o.swept() {
+		if c.limit == nil {
+			break
+		}
+		if err := algorithm.Validate(numbers.Of(*c.limit)); err != nil {
+			return usagef(sweepHint, "--sweep: %s", strings.TrimPrefix(err.Error(), "algorithms: "))
+		}
+	}
+	return nil
+}
+
+// swept are the candidates of a sweep: the product of all values, where the last number changes first.
+func (o *replayOptions) swept() []replay.Numbers {
+	list := []replay.Numbers{nil}
+	for _, a := range o.sweep {
+		var longer []replay.Numbers
+		for _, numbers := range list {
+			for _, v := range a.values {
+				longer = append(longer, append(slices.Clone(numbers), replay.Number{Name: a.name, Value: v}))
+			}
+		}
+		list = longer
+	}
+	return list
+}
+
+// unread is an error if a log could not be read to its end. The report is of the rest.
+func (o *replayOptions) unread() error {
+	if len(o.broken) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the report is of what could be read: %s", strings.Join(o.broken, "; "))
 }

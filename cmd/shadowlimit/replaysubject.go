@@ -46,23 +46,6 @@ func chargedIn(list []comparison) (all []charged) {
 	return all
 }
 
-// subject returns what the flags name.
-func (o *replayOptions) subject() (subject, error) {
-	if o.config != "" {
-		s, err := openPolicySubject(o.config, o.models, o.requests(), o.observed)
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(s.list, (*policies.Policy).Settles) {
-			o.reader.Response = true
-		}
-		return s, nil
-	}
-	s := newSideSubject(o.sides, o.key, o.requests(), o.observed)
-	s.logged = o.fromLog
-	return s, nil
-}
-
 // comparison is one pair of sides with its checks.
 type comparison struct {
 	name  string // of the policy

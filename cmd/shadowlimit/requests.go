@@ -27,16 +27,6 @@ type requests struct {
 	headers bool // an expression reads headers; requests are made without them otherwise
 }
 
-func (o *replayOptions) requests() *requests {
-	r := &requests{routes: o.routes, mapped: o.reader.Map, unmapped: map[string]bool{}, unseen: map[string]string{}}
-	if o.reader.Requests {
-		for name := range o.reader.Map {
-			r.unmapped[name] = true
-		}
-	}
-	return r
-}
-
 // entry turns request.headers["x-tenant"] into headers.x-tenant.
 var entry = strings.NewReplacer("request.", "", `["`, ".", `"]`, "")
 

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,7 +11,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and
@@ -97,66 +93,6 @@ func rollbackDo(ctx context.Context, t *task) (stages.State, error) {
 		case <-time.After(pollEvery):
 		}
 	}
-}
-
-// rolledBack notes what a rollback does that its policy had led to a state.
-func (o *outcome) rolledBack(before *stages.Assessment) {
-	o.Effect = status.AfterRollback(before)
-	if len(before.RollbackHurts()) > 0 || before.Unasked() {
-		o.repair = status.RepairCommand(before)
-	}
-	if o.earlier {
-		o.said++
-	}
-}
-
-// mostLines is what a rollback prints at most: an engineer on call reads it at night.
-const mostLines = 6
-
-// writeRollback says what was done, for whom it holds already, what it does that may surprise, and the next thing to do.
-func (o *outcome) writeRollback(out io.Writer) error {
-	columns := humanize.PageFor(out).Columns()
-	var notes []string
-	for _, list := range []struct {
-		what string
-		ids  []string
-	}{
-		{"NOT REACHED, may still enforce the candidate", o.lost()},
-		{"not applied", o.Missing},
-		{"of another policy file, which they follow", o.Other},
-	} {
-		if len(list.ids) > 0 {
-			notes = append(notes, listed(list.what, list.ids, columns))
-		}
-	}
-	if o.Effect != "" {
-		effect := strings.Split(strings.TrimSpace(humanize.Wrap(o.Effect, columns)), "\n")
-		notes = slices.Insert(notes, min(1, len(notes)), effect...)
-	}
-
-	lines := append([]string{clip(o.movedText(), columns), o.appliedText()}, notes[:min(len(notes), mostLines-3-o.said)]...)
-	for _, line := range append(lines, "next: "+o.Next) {
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// afterRollback is what to do next.
-func (o *outcome) afterRollback() string {
-	policy := humanize.ShellWord(o.Policy)
-	switch {
-	case len(o.lost()) > 0:
-		return "end the process of each that is not reached, or press its red button"
-	case o.repair != "":
-		return o.repair
-	case len(o.Missing) > 0 || len(o.Applied) == 0:
-		return "shadowlimit status " + policy
-	case o.earlier:
-		return "shadowlimit history " + policy
-	}
-	return "shadowlimit top " + policy
 }
 
 // listed puts as many names behind a word as a line has room for.

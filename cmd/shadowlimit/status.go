@@ -1,15 +1,9 @@
 package main
 
 import (
-	"context"
 	"io"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
-	"github.com/shadowlimit/shadowlimit/internal/redisreply"
-	"github.com/shadowlimit/shadowlimit/internal/stages"
-	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 const statusDescription = `Shows a line for each policy: its stage, the verdict for its next step, how
@@ -42,7 +36,7 @@ func statusCommand(std streams) *cli.Command {
 }
 
 func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
-	names, err := f.names(c)
+	names, err := namesOfPolicies(c, f)
 	if err != nil {
 		return err
 	}
@@ -58,39 +52,4 @@ func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
 		text = report.WriteList
 	}
 	return f.format.print(out, report, text)
-}
-
-// report is the status of these policies, or of all without a name.
-func (f *fleet) report(ctx context.Context, names ...string) (status.Report, error) {
-	list, err := f.look(ctx, names...)
-	if err != nil {
-		return status.Report{}, err
-	}
-	f.tryWrite(ctx, list)
-	report, err := status.Of(ctx, f.name, f.ledger, list)
-	if err != nil {
-		return report, err
-	}
-	policies := make([]string, len(list))
-	for i := range list {
-		policies[i] = list[i].Spec.Policy
-	}
-	report.Nodes = doctor.SilentNodes(ctx, f.client, f.name, policies)
-	return report, nil
-}
-
-// tryWrite notes in assessments that the service's Redis refuses writes. It answers every question of this command then, while
-// no limit works and no instance can say so.
-func (f *fleet) tryWrite(ctx context.Context, list []stages.Assessment) {
-	err := f.store.TryWrite(ctx)
-	if !redisreply.RefusesWrites(err) {
-		return
-	}
-
-	// Beside live instances this may be the user of the command, or a replica that it was pointed at.
-	for i := range list {
-		if redisreply.RefusesAll(err) || len(list[i].Live) == 0 && redisreply.IsReplica(err) {
-			list[i].Refused = err
-		}
-	}
 }

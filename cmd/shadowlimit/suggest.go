@@ -125,25 +125,6 @@ func suggestFrom(c *cli.Context, std streams) error {
 	return errors.Join(r.print(report, report.WriteText), writeReport(o.htmlFile, report.WriteHTML), file.write(report, std.err))
 }
 
-// suggest reads the logs and makes proposals of them.
-func (r *replayer) suggest(ctx context.Context, touch float64) (*suggest.Report, error) {
-	s := newSuggestSubject(r.key, r.requests())
-	taken, err := r.take(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	r.broken = taken.broken
-
-	report, err := suggest.Of(ctx, s.kept, touch)
-	if err != nil {
-		return nil, err
-	}
-	read := s.in.report()
-	report.First, report.Last = read.First, read.Last
-	report.Skipped, report.Warnings = taken.skipped, append([]string{}, taken.warnings...) // a list in JSON, where there are none, too
-	return report, nil
-}
-
 // suggestSubject keeps the requests of a log for proposals. It compares nothing.
 type suggestSubject struct {
 	sideSubject

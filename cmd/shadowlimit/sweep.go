@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
@@ -21,30 +18,6 @@ const sweepHint = "write NUMBER=A..B:STEP or NUMBER=VALUE,VALUE, where NUMBER is
 type axis struct {
 	name   string
 	values []int64 // as in replay.Number
-}
-
-// parseSweep reads --sweep. The product of all is bounded, because each candidate is a replay.
-func (o *replayOptions) parseSweep(c *cli.Context) error {
-	product := 1
-	var counts []string
-	for _, text := range c.StringSlice("sweep") {
-		a, err := parseAxis(text)
-		if err == nil && slices.ContainsFunc(o.sweep, func(other axis) bool { return other.name == a.name }) {
-			err = fmt.Errorf("%s is given twice", a.name)
-		}
-		if err != nil {
-			return usagef(sweepHint, "--sweep %s: %v", text, err)
-		}
-
-		o.sweep = append(o.sweep, a)
-		product *= len(a.values)
-		counts = append(counts, fmt.Sprint(len(a.values)))
-	}
-	if product > replay.MostSwept {
-		return usagef("take larger steps, or sweep one number after the other", "--sweep: %s candidates are %d, at most %d",
-			strings.Join(counts, " x "), product, replay.MostSwept)
-	}
-	return nil
 }
 
 func parseAxis(text string) (a axis, err error) {
@@ -134,73 +107,4 @@ func (a *axis) value(text string) (int64, error) {
 		return 0, fmt.Errorf("the window must be at least 1us")
 	}
 	return window.Microseconds(), nil
-}
-
-// swept are the candidates of a sweep: the product of all values, where the last number changes first.
-func (o *replayOptions) swept() []replay.Numbers {
-	list := []replay.Numbers{nil}
-	for _, a := range o.sweep {
-		var longer []replay.Numbers
-		for _, numbers := range list {
-			for _, v := range a.values {
-				longer = append(longer, append(slices.Clone(numbers), replay.Number{Name: a.name, Value: v}))
-			}
-		}
-		list = longer
-	}
-	return list
-}
-
-// checkPolicies refuses, before gigabytes of log are read, a policy that is not there, several of them where one is asked
-// for, and candidates that their algorithm refuses.
-func (o *replayOptions) checkPolicies(s subject) error {
-	list, err := named(s.comparisons(), o.policy)
-	if err != nil || o.sweep == nil && o.observed == nil {
-		return err
-	}
-
-	// What a log says of a request is of all its limits together, and a sweep is of one candidate's numbers.
-	if len(list) > 1 {
-		flag, names := "--sweep", []string(nil)
-		if o.sweep == nil {
-			flag = "--observed"
-		}
-		for i := range list {
-			names = append(names, list[i].name)
-		}
-		return usagef("name it by --policy: "+strings.Join(names, ", "),
-			"%s is for one policy, and the file has %d with a candidate", flag, len(list))
-	}
-	if o.sweep == nil {
-		return nil
-	}
-
-	c := &list[0]
-	algorithm := c.sides[algorithms.Candidate].Algorithm
-	for _, numbers := range o.swept() {
-		if c.limit == nil {
-			break
-		}
-		if err := algorithm.Validate(numbers.Of(*c.limit)); err != nil {
-			return usagef(sweepHint, "--sweep: %s", strings.TrimPrefix(err.Error(), "algorithms: "))
-		}
-	}
-	return nil
-}
-
-// sweepOf judges the candidates of a comparison.
-func (r *replayer) sweepOf(ctx context.Context, c *comparison, cfg replay.Config) (*replay.SweepReport, error) {
-	candidates := r.swept()
-	texts := make([]string, len(candidates))
-	for i, numbers := range candidates {
-		texts[i] = c.texts[algorithms.Candidate] + " with " + numbers.String()
-		if c.limit != nil {
-			texts[i] = c.sides[algorithms.Candidate].Algorithm.Name() + ":" + numbers.Of(*c.limit).String()
-		}
-	}
-
-	cfg.Progress = func(judged, total int) {
-		r.bar.show("sweeping policy "+c.name, int64(judged), int64(total))
-	}
-	return replay.Sweep(ctx, c.events, cfg, candidates, texts)
 }

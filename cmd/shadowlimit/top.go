@@ -57,15 +57,15 @@ func topAction(c *cli.Context, f *fleet, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	report, err := f.top(c, &list[0])
+	report, err := topOf(c, f, &list[0])
 	if err != nil {
 		return err
 	}
 	return f.format.print(out, report, report.writeText)
 }
 
-// top gathers the frequent keys: newly denied, or with --denied, denied by the authoritative.
-func (f *fleet) top(c *cli.Context, a *stages.Assessment) (*topReport, error) {
+// topOf gathers the frequent keys: newly denied, or with --denied, denied by the authoritative.
+func topOf(c *cli.Context, f *fleet, a *stages.Assessment) (*topReport, error) {
 	total := a.Evidence.History.Total()
 	kind, side, harm, all := evidence.KeysNewlyDenied, algorithms.Candidate, "newly denied", total[evidence.NewlyDenied]
 	if c.Bool("denied") {

@@ -28,7 +28,7 @@ func watchCommand(std streams) *cli.Command {
 		ArgsUsage:   "[POLICY]",
 		Description: watchDescription,
 		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "`TIME` between two looks"}),
-		Action:      withFleet(watchable, func(c *cli.Context, f *fleet) error { return f.watch(c, std) }),
+		Action:      withFleet(watchable, func(c *cli.Context, f *fleet) error { return watchStatus(c, f, std) }),
 	}
 }
 
@@ -43,9 +43,9 @@ func watchable(c *cli.Context) error {
 	return takesPolicy(c)
 }
 
-// watch shows reports until it is interrupted. Only the first has to succeed: later Redis may fail
+// watchStatus shows reports until it is interrupted. Only the first has to succeed: later Redis may fail
 // over.
-func (f *fleet) watch(c *cli.Context, std streams) error {
+func watchStatus(c *cli.Context, f *fleet, std streams) error {
 	ctx, policy, every := c.Context, c.Args().First(), c.Duration("every")
 
 	// Only a terminal can be drawn over; a log file keeps one line for each moment.

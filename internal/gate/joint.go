@@ -1,26 +1,6 @@
 package gate
 
-import (
-	"math"
-	"slices"
-
-	"github.com/shadowlimit/shadowlimit/internal/evidence"
-)
-
-// LeastScore returns the least score of the ratios that are judged, 0 if none is. It is an e-value for the hypothesis that some
-// ratio is at its threshold or above, for it is at most that ratio's own score.
-func (g *Result) LeastScore() float64 {
-	least := math.Inf(1)
-	for _, r := range evidence.AllRatios {
-		if part := g.Ratio(r); part != nil && part.Threshold > 0 {
-			least = math.Min(least, part.Score)
-		}
-	}
-	if math.IsInf(least, 1) {
-		return 0
-	}
-	return least
-}
+import "slices"
 
 // Joint returns for each of several e-values the least value with which it is among those that e-BH rejects at a rate, the others
 // as they are (Wang and Ramdas, "False discovery rate control with e-values"): the k largest are rejected, for the largest k of

@@ -147,6 +147,21 @@ func (g *Result) Worst() (worst evidence.Ratio, ok bool) {
 	return worst, ok
 }
 
+// LeastScore returns the least score of the ratios that are judged, 0 if none is. It is an e-value for the hypothesis that some
+// ratio is at its threshold or above, for it is at most that ratio's own score.
+func (g *Result) LeastScore() float64 {
+	least := math.Inf(1)
+	for _, r := range evidence.AllRatios {
+		if part := g.Ratio(r); part != nil && part.Threshold > 0 {
+			least = math.Min(least, part.Score)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return least
+}
+
 // Add appends a condition that other packages find, which judge no evidence. One that is not met takes back a pass, and
 // its reason comes first.
 func (g *Result) Add(c Condition) {

@@ -79,36 +79,6 @@ type stale struct {
 	Report
 }
 
-// addHere completes an answer by what the instance knows. Where the source could not renew the report, the page may not
-// have been open before the outage: then the report of the instance's last round is newer than the page's.
-func (a *answer) addHere(source Source) {
-	if source.Here == nil {
-		return
-	}
-
-	here := source.Here()
-	a.here = &here
-	if a.err == nil {
-		return
-	}
-	if here.At.After(a.at) {
-		a.report, a.at = here.Report, here.At
-	}
-	if a.at.IsZero() {
-		a.report = Report{Name: here.Report.Name}
-	}
-}
-
-func (a *answer) stale(now time.Time) stale {
-	s := stale{Report: a.report, Error: why(a.err), Here: a.here}
-	s.Policies = append([]Policy{}, s.Policies...) // not nil: an empty list is [] in JSON
-	if !a.at.IsZero() {
-		age := now.Sub(a.at).Seconds()
-		s.AgeSeconds = &age
-	}
-	return s
-}
-
 // Silence says since when the store has not answered the instance.
 func (h *Here) Silence() string {
 	if h.Heard == nil {

@@ -1,13 +1,9 @@
 package status
 
 import (
-	"strings"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
 // SideLevel is how much of an adaptive side's limit holds.
@@ -21,41 +17,6 @@ type SideLevel struct {
 	SignalAt *time.Time `json:"signal_at,omitempty"`
 	// quiet says that the signal is too old to decide anything.
 	quiet bool
-}
-
-// addLevels adds the levels of adaptive sides: not nil, so an empty list is [] in JSON.
-func (p *Policy) addLevels(a *stages.Assessment) {
-	p.Levels = []SideLevel{}
-	for role, rule := range []string{a.Spec.AuthoritativeRule, a.Spec.CandidateRule} {
-		if rule == "" {
-			continue
-		}
-
-		l := SideLevel{Side: algorithms.Role(role).String()}
-		if s, published := a.Levels[rule]; published {
-			part := float64(s.Level()) / float64(adaptive.Full)
-			l.Level, l.Since, l.SignalAt = &part, instantOf(s.At), instantOf(s.Seen)
-			l.quiet = s.Seen.IsZero() || a.Looked().Sub(s.Seen) > adaptive.LostAfter
-		}
-		p.Levels = append(p.Levels, l)
-	}
-}
-
-// instantOf returns nil for the zero time.
-func instantOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-// LevelText says how much of the limits of adaptive sides holds; "" without an adaptive side.
-func (p *Policy) LevelText() string {
-	texts := make([]string, len(p.Levels))
-	for i := range p.Levels {
-		texts[i] = p.Levels[i].text()
-	}
-	return strings.Join(texts, "; ")
 }
 
 func (l *SideLevel) text() string {

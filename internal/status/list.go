@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,13 +14,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
 
-// Warning is what cannot wait, or hides what the numbers say.
-type Warning struct {
-	Label, Text string
-	// Urgent is set where clients may be harmed now.
-	Urgent bool
-}
-
 // colored is the label in its colour.
 func (w *Warning) colored(colors humanize.Colors) string {
 	if w.Urgent {
@@ -30,47 +22,8 @@ func (w *Warning) colored(colors humanize.Colors) string {
 	return colors.Unsure(w.Label)
 }
 
-// Warnings returns the policy's, the most urgent first.
-func (p *Policy) Warnings() []Warning {
-	all := []Warning{
-		{"ALARM", p.Alarm, true},
-		{"STORE UNREACHABLE", p.StoreUnreachable, true},
-		{"NO HEARTBEATS", p.NoHeartbeats, true},
-		{"FALLBACK ACTIVE", p.FallbackActive, false},
-		{"DATA LOST", p.DataLost, false},
-		{"UNDONE", p.undoneText(), false},
-		{"RED BUTTON", p.pressedText(), false},
-	}
-	return slices.DeleteFunc(all, func(w Warning) bool { return w.Text == "" })
-}
-
-// undoneText says which stage the policy has lost to another policy file; "" if it lost none.
-func (p *Policy) undoneText() string {
-	if p.Undone == nil {
-		return ""
-	}
-	was := stages.State{Stage: p.Undone.Stage, Percent: p.Undone.Percent}
-	return fmt.Sprintf("was %s with fingerprint %s until %s, when another policy file took over, by %s; "+
-		"to return to it, deploy the file before on all instances, or on one and then adopt",
-		was.Describe(), p.Undone.Fingerprint, instant(p.Undone.Until), humanize.Printable(cmp.Or(p.Undone.By, "an unknown actor")))
-}
-
-// pressedText says where a red button is pressed; "" if none is.
-func (p *Policy) pressedText() string {
-	var pressed []string
-	for i := range p.Instances {
-		if in := &p.Instances[i]; in.Live && in.RedButton {
-			pressed = append(pressed, in.ID)
-		}
-	}
-	if len(pressed) == 0 {
-		return ""
-	}
-	return "pressed on " + firstOf(pressed) + ": the authoritative is enforced there"
-}
-
-// urgency orders policies for an operator with little time. One of 0 needs nobody: the first thing to do is no command.
-func (p *Policy) urgency() int {
+// urgencyOf orders policies for an operator with little time. One of 0 needs nobody: the first thing to do is no command.
+func urgencyOf(p *Policy) int {
 	warnings := p.Warnings()
 	switch {
 	case p.Alarm != "":
@@ -92,59 +45,13 @@ func (p *Policy) urgency() int {
 }
 
 // byUrgency returns the policies, the most urgent first.
-func (r *Report) byUrgency() []*Policy {
+func byUrgency(r *Report) []*Policy {
 	list := make([]*Policy, len(r.Policies))
 	for i := range r.Policies {
 		list[i] = &r.Policies[i]
 	}
-	slices.SortStableFunc(list, func(a, b *Policy) int { return cmp.Compare(b.urgency(), a.urgency()) })
+	slices.SortStableFunc(list, func(a, b *Policy) int { return cmp.Compare(urgencyOf(b), urgencyOf(a)) })
 	return list
-}
-
-// onScreen is how many policies have a line each without being asked for.
-const onScreen = 20
-
-// WriteScreen writes the report as a line for each policy, the most urgent first, below the warnings of all. Of more policies than a
-// screen has room for it has those that need somebody, and counts the others.
-func (r *Report) WriteScreen(out io.Writer) error {
-	list := r.byUrgency()
-	if len(list) <= onScreen {
-		return r.writeList(out, list, "shadowlimit status POLICY for one\n")
-	}
-
-	needed := slices.IndexFunc(list, func(p *Policy) bool { return p.urgency() == 0 })
-	if needed < 0 {
-		needed = len(list)
-	}
-	shown, rest := min(needed, onScreen), ""
-	if shown < needed {
-		rest = counted(list[shown:needed], "more need somebody")
-	}
-	if needed < len(list) {
-		rest += counted(list[needed:], "need nobody")
-	}
-	return r.writeList(out, list[:shown], rest+"shadowlimit status '*' for a line each, status POLICY for one\n")
-}
-
-// WriteList writes the report as a line for each policy, the most urgent first, below the warnings of all.
-func (r *Report) WriteList(out io.Writer) error {
-	return r.writeList(out, r.byUrgency(), "shadowlimit status POLICY for one\n")
-}
-
-func (r *Report) writeList(out io.Writer, list []*Policy, last string) error {
-	b := humanize.PageFor(out)
-	r.writeNodes(b)
-	writeWarnings(b, list)
-
-	rows := [][]string{{"policy", "stage", "verdict", "met", "worst ratio", "since"}}
-	for _, p := range list {
-		rows = append(rows, p.row())
-	}
-	if len(list) > 0 {
-		writeRows(b, rows)
-	}
-	b.WriteString(last)
-	return b.Show(out)
 }
 
 // counted counts policies by stage and verdict, the most first: "80 need nobody: 60 shadow wait, 20 canary 10 % wait".
@@ -206,8 +113,8 @@ func writeWarnings(b *humanize.Page, list []*Policy) {
 	}
 }
 
-// row is the policy's line, without an alignment.
-func (p *Policy) row() []string {
+// rowOf is the policy's line, without an alignment.
+func rowOf(p *Policy) []string {
 	worst := "-"
 	if r, ok := p.Gate.Worst(); ok {
 		worst = r.String() + " " + humanize.Percent(*p.Gate.Ratio(r).Ratio)
@@ -221,15 +128,6 @@ func (p *Policy) row() []string {
 		met = fmt.Sprintf("%d of %d", p.Gate.Met(), len(p.Gate.Conditions))
 	}
 	return []string{humanize.Visible(p.Name), p.stageCell(), p.verdictCell(), met, worst, since}
-}
-
-func (p *Policy) stageCell() string { return humanize.Visible(p.Describe()) }
-
-func (p *Policy) verdictCell() string {
-	if p.Ended() {
-		return "-"
-	}
-	return humanize.Visible(p.Gate.Verdict)
 }
 
 // writeRows aligns rows to the left. The first column gives way, so that no line is wider than a terminal.

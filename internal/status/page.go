@@ -118,13 +118,6 @@ func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {
 	send(w, r, now.status(), "text/html; charset=utf-8", body.Bytes())
 }
 
-func (a *answer) status() int {
-	if a.at.IsZero() && a.here == nil {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusOK
-}
-
 func send(w http.ResponseWriter, r *http.Request, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

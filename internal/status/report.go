@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"io"
 	"math"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
-	"github.com/shadowlimit/shadowlimit/internal/gate"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/stages"
 )
@@ -30,95 +27,6 @@ type Node struct {
 	Address  string   `json:"address"`
 	Policies []string `json:"policies"`
 	Message  string   `json:"message"`
-}
-
-// Policy is the state of one policy.
-type Policy struct {
-	Name          string       `json:"name"`
-	Stage         stages.Stage `json:"stage"`
-	Percent       float64      `json:"percent"`
-	Hold          bool         `json:"hold"`
-	Term          int64        `json:"term"`
-	Seq           int64        `json:"seq"`
-	Fingerprint   string       `json:"fingerprint"`
-	Generation    int64        `json:"generation"` // of the policy file; 0 if it has none
-	Enforced      string       `json:"enforced"`
-	Authoritative string       `json:"authoritative"`
-	Candidate     string       `json:"candidate"`
-	Mode          string       `json:"mode"`
-	// Labels are those of the policy file, by name; empty without any.
-	Labels map[string]string `json:"labels"`
-	// StoreFailure says what decides while the store of the enforced side does not answer; "" if no instance has said so.
-	StoreFailure string `json:"store_failure,omitempty"`
-	// StoreUnreachable says that the authoritative's store does not answer, and what that means for a rollback.
-	StoreUnreachable string `json:"store_unreachable,omitempty"`
-	// FallbackActive says that the authoritative decides for an enforced candidate whose store does not answer.
-	FallbackActive string `json:"fallback_active,omitempty"`
-	// NoHeartbeats says that no instance has written to the service's Redis recently, although it answers.
-	NoHeartbeats string `json:"no_heartbeats,omitempty"`
-	// Levels are how much of the limits of adaptive sides holds; empty without one.
-	Levels []SideLevel `json:"levels"`
-	// First says that the policy file names keys that are in a canary from its first step, by an expression, which no
-	// instance announces: it may name clients.
-	First bool `json:"first"`
-	// StageAt is when the stage, or its percentage, began.
-	StageAt time.Time `json:"stage_at"`
-	// Actor made the last move of the policy, at At, for Reason.
-	Actor  string    `json:"actor"`
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
-	Summary
-	// Causes of the newly denied and the newly allowed, the most frequent first.
-	CausesNewlyDenied  []Cause `json:"causes_newly_denied"`
-	CausesNewlyAllowed []Cause `json:"causes_newly_allowed"`
-	// CausesUncompared are why requests could not be compared, the most frequent first.
-	CausesUncompared []Cause     `json:"causes_uncompared"`
-	Gate             gate.Result `json:"gate"`
-	// HarmScore is the score of harmed clients. At 12 an enforced candidate is rolled back.
-	HarmScore float64    `json:"harm_score"`
-	Instances []Instance `json:"instances"`
-	Alarm     string     `json:"alarm,omitempty"`
-	// DataLost says that a store has lost what a side remembers, and until when that disturbs the evidence.
-	DataLost string `json:"data_lost,omitempty"`
-	// Undone is the stage that another policy file has ended, and that returns with the file before; null if there is none.
-	Undone *Undone `json:"undone"`
-	// Next are the things to do, the most urgent first.
-	Next []Step `json:"next"`
-	// JudgedAt is when the evidence was evaluated, Leader the instance that did so, "" if that was done for this report.
-	JudgedAt  time.Time `json:"judged_at"`
-	JudgedAge float64   `json:"judged_age_seconds"`
-	Leader    string    `json:"leader,omitempty"`
-	// Canary are the percentages of the steps to promotion.
-	Canary []float64 `json:"-"`
-}
-
-// Undone is a canary or a promotion that ended because another policy file came to the instances.
-type Undone struct {
-	Stage       stages.Stage `json:"stage"`
-	Percent     float64      `json:"percent"`
-	Fingerprint string       `json:"fingerprint"`
-	Until       time.Time    `json:"until"`
-	By          string       `json:"by"`
-}
-
-// Cause is a probable cause of differences, and how many have it.
-type Cause struct {
-	Cause string `json:"cause"`
-	Count int64  `json:"count"`
-}
-
-// Instance is one process of the service.
-type Instance struct {
-	ID          string  `json:"id"`
-	Applied     string  `json:"applied"`
-	AgeSeconds  float64 `json:"age_seconds"`
-	Fingerprint string  `json:"fingerprint"`
-	Live        bool    `json:"live"`
-	Idle        bool    `json:"idle"`       // it has decided no request
-	RedButton   bool    `json:"red_button"` // it enforces the authoritative in every stage
-	// Failing are the stores that do not answer it, besides the service's own. OwnStoreUnreachable says that the own one does not.
-	Failing             []string `json:"failing,omitempty"`
-	OwnStoreUnreachable bool     `json:"own_store_unreachable,omitempty"`
 }
 
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
@@ -221,8 +129,8 @@ func policyOf(a *stages.Assessment) Policy {
 	p.KeysNewlyAllowed = distinct[evidence.KeysNewlyAllowed]
 
 	p.addLevels(a)
-	p.addCauses(history)
-	p.addInstances(a)
+	addCauses(&p, history)
+	addInstances(&p, a)
 	return p
 }
 
@@ -248,18 +156,6 @@ func labelsOf(s *stages.Spec) map[string]string {
 	return s.Labels
 }
 
-// LabelText lists the labels by name: "owner=ann, team=payments"; "" without any.
-func (p *Policy) LabelText() string { return LabelText(p.Labels) }
-
-// LabelText lists labels by name, as Policy.LabelText.
-func LabelText(labels map[string]string) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		list = append(list, name+"="+humanize.Printable(labels[name]))
-	}
-	return strings.Join(list, ", ")
-}
-
 // modeOf returns the mode of a policy's promotion, as policy files have it.
 func modeOf(a *stages.Assessment) string {
 	if a.Spec.Followed {
@@ -272,7 +168,7 @@ func modeOf(a *stages.Assessment) string {
 }
 
 // addCauses adds why the sides differ.
-func (p *Policy) addCauses(history *evidence.History) {
+func addCauses(p *Policy, history *evidence.History) {
 	causes := history.Causes()
 	p.CausesNewlyDenied = CausesOf(causes.Denied[:])
 	p.CausesNewlyAllowed = CausesOf(causes.Allowed[:])
@@ -280,7 +176,7 @@ func (p *Policy) addCauses(history *evidence.History) {
 }
 
 // addInstances adds the instances as they were last looked at, which may be later than the policy was judged.
-func (p *Policy) addInstances(a *stages.Assessment) {
+func addInstances(p *Policy, a *stages.Assessment) {
 	looked := a.Looked()
 	p.JudgedAge = looked.Sub(a.Evidence.Now).Seconds()
 
@@ -316,24 +212,62 @@ func CausesOf(counts []int64) []Cause {
 	return list
 }
 
-// Describe writes the stage for people: canary 10 % (hold).
-func (p *Policy) Describe() string {
-	return stages.State{Stage: p.Stage, Percent: p.Percent, Hold: p.Hold}.Describe()
-}
-
-// Ended reports whether the migration is over, so that no verdict is waited for.
-func (p *Policy) Ended() bool {
-	return p.Stage == stages.Completed || p.Stage == stages.RolledBack
-}
-
-// Version is TERM.SEQ.
-func (p *Policy) Version() string { return stages.Version{Term: p.Term, Seq: p.Seq}.String() }
-
-// Pinned says which keys do not come to the candidate as the canary's percentage says, "" if there are none. After
-// completion all keys have the candidate.
-func (p *Policy) Pinned() string {
-	if !p.First || p.Stage == stages.Completed {
-		return ""
+// WriteText writes all of the report for people: a screen for each policy.
+func (r *Report) WriteText(out io.Writer) error {
+	b := humanize.PageFor(out)
+	writeNodes(b, r)
+	for i := range r.Policies {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		writePolicy(b, &r.Policies[i])
 	}
-	return "keys of first are in the canary from its first step"
+
+	return b.Show(out)
+}
+
+// WriteList writes the report as a line for each policy, the most urgent first, below the warnings of all.
+func (r *Report) WriteList(out io.Writer) error {
+	return r.writeList(out, byUrgency(r), "shadowlimit status POLICY for one\n")
+}
+
+// WriteScreen writes the report as a line for each policy, the most urgent first, below the warnings of all. Of more policies than a
+// screen has room for it has those that need somebody, and counts the others.
+func (r *Report) WriteScreen(out io.Writer) error {
+	list := byUrgency(r)
+	if len(list) <= onScreen {
+		return r.writeList(out, list, "shadowlimit status POLICY for one\n")
+	}
+
+	needed := slices.IndexFunc(list, func(p *Policy) bool { return urgencyOf(p) == 0 })
+	if needed < 0 {
+		needed = len(list)
+	}
+	shown, rest := min(needed, onScreen), ""
+	if shown < needed {
+		rest = counted(list[shown:needed], "more need somebody")
+	}
+	if needed < len(list) {
+		rest += counted(list[needed:], "need nobody")
+	}
+	return r.writeList(out, list[:shown], rest+"shadowlimit status '*' for a line each, status POLICY for one\n")
+}
+
+// onScreen is how many policies have a line each without being asked for.
+const onScreen = 20
+
+func (r *Report) writeList(out io.Writer, list []*Policy, last string) error {
+	b := humanize.PageFor(out)
+	writeNodes(b, r)
+	writeWarnings(b, list)
+
+	rows := [][]string{{"policy", "stage", "verdict", "met", "worst ratio", "since"}}
+	for _, p := range list {
+		rows = append(rows, rowOf(p))
+	}
+	if len(list) > 0 {
+		writeRows(b, rows)
+	}
+	b.WriteString(last)
+	return b.Show(out)
 }

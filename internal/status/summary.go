@@ -1,12 +1,14 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/evidence"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
@@ -83,6 +85,33 @@ func (s *Summary) Rare() []Cause {
 	}
 
 	return slices.DeleteFunc(list, func(c Cause) bool { return c.Count == 0 })
+}
+
+// NotCompared says how many requests have no two answers to compare, or "" if all have.
+func (s *Summary) NotCompared() string {
+	if s.Uncompared == 0 {
+		return ""
+	}
+
+	all := s.Comparisons + s.Uncompared
+	return fmt.Sprintf("not compared: %s of %s (%s)",
+		humanize.Grouped(s.Uncompared), humanize.Counted(all, "request"), humanize.Percent(float64(s.Uncompared)/float64(all)))
+}
+
+// UncomparedCauses returns why requests could not be compared, the most frequent cause first.
+func UncomparedCauses(h *evidence.History) []Cause {
+	list := []Cause{}
+	if n := h.Total()[evidence.AuthoritativeError]; n > 0 {
+		list = append(list, Cause{evidence.AuthoritativeError.String(), n})
+	}
+	for r, n := range h.Skipped() {
+		if n > 0 {
+			list = append(list, Cause{algorithms.SkipReason(r).String(), n})
+		}
+	}
+
+	slices.SortStableFunc(list, func(a, b Cause) int { return cmp.Compare(b.Count, a.Count) })
+	return list
 }
 
 // WriteSummary writes a tally as a table, each count beside its ratio.

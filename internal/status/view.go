@@ -79,20 +79,20 @@ func viewOf(now answer, at time.Time) view {
 	}
 	v.HereFirst = now.err != nil || now.here != nil && now.here.Urgent()
 
-	for _, p := range now.report.byUrgency() {
+	for _, p := range byUrgency(&now.report) {
 		v.Policies = append(v.Policies, policyViewOf(p))
 	}
 	return v
 }
 
 func policyViewOf(p *Policy) policyView {
-	v := policyView{Policy: p, Track: p.track()}
+	v := policyView{Policy: p, Track: trackOf(p)}
 	v.Ratios = RatioRows(&p.Gate)
 	v.Harms = []harm{
 		harmOf("newly denied", p.NewlyDenied, p.KeysNewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
 		harmOf("newly allowed", p.NewlyAllowed, p.KeysNewlyAllowed, p.CausesNewlyAllowed, p.TopNewlyAllowed),
 	}
-	v.Listed = p.listed()
+	v.Listed = listedOf(p)
 
 	return v
 }
@@ -126,8 +126,8 @@ func harmOf(name string, of, keyed int64, causes []Cause, keys []evidence.KeyCou
 	return h
 }
 
-// listed returns the instances to show.
-func (p *Policy) listed() []Instance {
+// listedOf returns the instances to show.
+func listedOf(p *Policy) []Instance {
 	list := slices.Clone(p.Instances)
 	noted := func(i Instance) int {
 		if i.Note(p) != "" {
@@ -141,9 +141,9 @@ func (p *Policy) listed() []Instance {
 	return list[:min(len(list), listedInstances)]
 }
 
-// track returns the steps of the migration with the current one marked. A percentage that is no step of the policy,
+// trackOf returns the steps of the migration with the current one marked. A percentage that is no step of the policy,
 // because an operator chose it or the file has changed, is inserted.
-func (p *Policy) track() []step {
+func trackOf(p *Policy) []step {
 	steps := slices.Clone(p.Canary)
 	if p.Stage == stages.Canary && !slices.Contains(steps, p.Percent) {
 		steps = append(steps, p.Percent)

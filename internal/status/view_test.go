@@ -24,7 +24,7 @@ func TestTrack(t *testing.T) {
 	for _, tt := range tests {
 		p := Policy{Stage: tt.stage, Percent: tt.percent, Canary: []float64{1, 10}}
 		var texts []string
-		for _, s := range p.track() {
+		for _, s := range trackOf(&p) {
 			switch {
 			case s.Current:
 				s.Name = "[" + s.Name + "]"
