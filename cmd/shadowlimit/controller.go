@@ -94,7 +94,7 @@ func controlFleet(c *cli.Context, f *fleet, std streams) error {
 			return nil
 		}
 		if err != nil {
-			fmt.Fprintf(std.err, "shadowlimit: %v; trying again\n", err)
+			say(std.err, "shadowlimit: %v; trying again\n", err)
 		}
 		if turn.Evaluated && len(turn.List) == 0 {
 			log.noPolicies(f.name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -73,9 +74,13 @@ func (d *display) Colored() bool {
 }
 
 // say tells people something beside the report, on standard error. Where that is no terminal it may be a log, which is searched
-// by its lines.
+// by its lines. What Redis answers, or a file says, may be another program's words: nothing of it steers a terminal.
 func say(out io.Writer, form string, args ...any) error {
-	text := fmt.Sprintf(form, args...)
+	lines := strings.Split(fmt.Sprintf(form, args...), "\n")
+	for i, line := range lines {
+		lines[i] = humanize.Visible(line)
+	}
+	text := strings.Join(lines, "\n")
 	if d, ok := terminal(out); ok {
 		text = humanize.Wrap(text, d.Columns())
 	}

@@ -70,6 +70,11 @@ func TestWidthOfADisplay(t *testing.T) {
 	}
 
 	var out strings.Builder
+	say(&out, "a reply: %s\n", "\x1b[2J")
+	if got := out.String(); got != `a reply: \x1b[2J`+"\n" {
+		t.Errorf("words of others: %q", got)
+	}
+	out.Reset()
 	text := strings.Repeat("word ", 30) + "end"
 	say(&display{Writer: &out, size: func() (int, int) { return 160, 24 }}, "%s\n", text)
 	if out.String() != text+"\n" {

@@ -34,7 +34,11 @@ func screen(text string, columns, rows int) string {
 	var b strings.Builder
 	b.WriteString(toTop)
 	for _, line := range all {
-		b.WriteString(line + clearLine + "\r\n")
+		b.WriteString(line)
+		if humanize.Width(line) < columns { // behind a full line the cursor stands on its last letter
+			b.WriteString(clearLine)
+		}
+		b.WriteString("\r\n")
 	}
 	return b.String() + clearRest
 }

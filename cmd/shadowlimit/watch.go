@@ -91,14 +91,14 @@ type view interface {
 type lines struct{ streams }
 
 func (l lines) show(r *status.Report) error { return showLines(l.out, r) }
-func (l lines) failed(err error)            { fmt.Fprintln(l.err, againText(err)) }
+func (l lines) failed(err error)            { say(l.err, "%s\n", againText(err)) }
 func (l lines) end()                        {}
 
 // jsonLines is for programs: one line for each look.
 type jsonLines struct{ streams }
 
 func (l jsonLines) show(r *status.Report) error { return humanize.WriteJSON(l.out, "", r) }
-func (l jsonLines) failed(err error)            { fmt.Fprintln(l.err, againText(err)) }
+func (l jsonLines) failed(err error)            { say(l.err, "%s\n", againText(err)) }
 func (l jsonLines) end()                        {}
 
 func againText(err error) string {

@@ -139,7 +139,7 @@ func (p *PolicyReport) writeText(page *humanize.Page) {
 	b := &page.Builder
 	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Name, humanize.Counted(p.Keys, "key"))
 	if p.Sweep != nil {
-		p.Sweep.writeText(b, p)
+		p.Sweep.writeText(page, p)
 		return
 	}
 	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n", p.Authoritative, p.Candidate)

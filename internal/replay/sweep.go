@@ -212,14 +212,15 @@ const (
 )
 
 // writeText writes the frontier as a table, the candidates that it dominates, and the least candidate.
-func (r *SweepReport) writeText(b *strings.Builder, p *PolicyReport) {
+func (r *SweepReport) writeText(page *humanize.Page, p *PolicyReport) {
+	b := &page.Builder
 	fmt.Fprintf(b, "  authoritative  %s\n  candidates     %s of %s\n                 with other %s\n",
 		p.Authoritative, humanize.Grouped(int64(len(r.Candidates))), p.Candidate, strings.Join(r.Numbers, ", "))
 	p.Observed.writeText(b)
 
 	for _, t := range r.Tables() {
 		fmt.Fprintf(b, "\n%s\n", t.Title)
-		r.writeTable(b, t)
+		r.writeTable(page, t)
 	}
 	r.writeLeast(b)
 }
@@ -256,7 +257,7 @@ func sweepTable(title string, list []*Swept, most int) SweepTable {
 	return SweepTable{title, list[:n], len(list) - n}
 }
 
-func (r *SweepReport) writeTable(b *strings.Builder, t SweepTable) {
+func (r *SweepReport) writeTable(b *humanize.Page, t SweepTable) {
 	widths := r.widths()
 	line := func(numbers []string, denied, allowed, load, keys, verdict string) {
 		text := " "
@@ -276,7 +277,7 @@ func (r *SweepReport) writeTable(b *strings.Builder, t SweepTable) {
 			values[i] = n.Text()
 		}
 		line(values, percentOf(c.Ratios.NewlyDenied), percentOf(c.Ratios.NewlyAllowed), percentOf(c.Ratios.ExtraLoad),
-			humanize.Grouped(c.KeysNewlyDenied), c.Gate.Verdict)
+			humanize.Grouped(c.KeysNewlyDenied), gate.Colored(b.Colors, c.Gate.Verdict))
 	}
 	if t.More > 0 {
 		fmt.Fprintf(b, "  and %d more: -o json has all\n", t.More)

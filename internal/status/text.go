@@ -113,8 +113,8 @@ func writeKeys(b *strings.Builder, title string, keys []evidence.KeyCount, total
 	texts := make([]string, min(len(keys), shownInLine))
 	for i := range texts {
 		share := math.Min(1, float64(keys[i].Count)/float64(total))
-		texts[i] = fmt.Sprintf("%s %s (%s)",
-			humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(share))
+		texts[i] = humanize.Whole(fmt.Sprintf("%s %s (%s)",
+			humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(share)))
 	}
 	fmt.Fprintf(b, "  %s: %s\n", title, strings.Join(texts, ", "))
 }

@@ -107,17 +107,19 @@ func (s *scenario) showMove(ctx context.Context) error {
 
 	name := strings.ToUpper(strings.ReplaceAll(s.state.Describe(), "_", " "))
 	means, why := "all conditions are met", ""
+	colors := humanize.PageFor(s.out).Colors
+	color := colors.Good
 	switch s.state.Stage {
 	case stages.Shadow:
-		means = "today's limiter decides"
+		means, color = "today's limiter decides", colors.Unsure
 	case stages.Promoted:
 		s.promoted = s.now
 		why = "The bucket decides for every client. Today's limiter still counts."
 	case stages.RolledBack:
 		name, _, _ = strings.Cut(name, " (")
-		means, why = "today's limiter decides", s.state.Reason+"."
+		means, why, color = "today's limiter decides", s.state.Reason+".", colors.Bad
 	}
-	denied, err := s.writeRow(ctx, fmt.Sprintf("%-11s  %s", name, means))
+	denied, err := s.writeRow(ctx, padded(color(name), name)+means)
 	if err != nil {
 		return err
 	}
@@ -133,8 +135,14 @@ func (s *scenario) showWait(ctx context.Context) error {
 		return err
 	}
 	g := &list[0].Gate
-	_, err = s.writeRow(ctx, fmt.Sprintf("%-11s  %d of %d conditions met", g.Verdict, g.Met(), len(g.Conditions)))
+	verdict := humanize.PageFor(s.out).Unsure(g.Verdict) // a pass is moved at once
+	_, err = s.writeRow(ctx, fmt.Sprintf("%s%d of %d conditions met", padded(verdict, g.Verdict), g.Met(), len(g.Conditions)))
 	return err
+}
+
+// padded fills up a word, whose colour takes no room, to the column of what it means.
+func padded(colored, word string) string {
+	return colored + strings.Repeat(" ", max(0, 11-len(word))+2)
 }
 
 // injectRegression breaks the candidate some hours after its promotion: another team's proxy
