@@ -99,8 +99,30 @@ func TestUnitAndComposeFile(t *testing.T) {
 	}
 	checkFlags(t, "the compose file", shadowlimit, compose.Services["serve"].Command)
 
-	if out, err := exec.Command(shadowlimit, "validate", "kustomize/policies.yaml").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for _, file := range []string{"kustomize/policies.yaml", "kustomize/envoy-policies.yaml"} {
+		if out, err := exec.Command(shadowlimit, "validate", file).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// TestImagesOfTheNewestVersion holds that the files name the images of the changelog's first section.
+func TestImagesOfTheNewestVersion(t *testing.T) {
+	changes, err := os.ReadFile("../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := regexp.MustCompile(`(?m)^## (\S+)`).FindSubmatch(changes)
+	for file, tag := range map[string]string{"kustomize/kustomization.yaml": "newTag: ", "compose/compose.yaml": "image: shadowlimit/shadowlimit:"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rest := range strings.Split(string(text), tag)[1:] {
+			if name, _, _ := strings.Cut(rest, "\n"); name != string(newest[1])+"-amd64" {
+				t.Errorf("%s: the image is %s, and the newest version is %s", file, name, newest[1])
+			}
+		}
 	}
 }
 
