@@ -29,7 +29,7 @@ func TestTogetherCostsNoMore(t *testing.T) {
 	} {
 		for _, denied := range []bool{false, true} {
 			var apart, together []float64
-			for round := range 40 {
+			for round := range 100 {
 				list := []algorithms.Check{check("user", -1, sides[0], sides[1]), check("organisation", -1, sides[2], sides[3])}
 				for i := range list {
 					for r := range list[i].Sides {
