@@ -1,15 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -58,10 +55,7 @@ func build(ctx context.Context, source, out, version string, platforms []string)
 	}
 
 	for _, platform := range platforms {
-		os_, arch, found := strings.Cut(platform, "/")
-		if !found {
-			return nil, fmt.Errorf("the platform %q is none: write it as linux/amd64", platform)
-		}
+		os_, arch, _ := strings.Cut(platform, "/")
 		for _, c := range commands {
 			say("building %s for %s", c.name, platform)
 			err := run(ctx, temporary, append(env, "GOOS="+os_, "GOARCH="+arch), "go", "install", "-trimpath", "-ldflags=-s -w", c.path+"@"+version)
@@ -100,24 +94,23 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, 0o755)
 }
 
-// checksums writes SHA256SUMS of all files, which `sha256sum -c` reads.
+// checksums writes SHA256SUMS, which `sha256sum -c` reads, of the files to download. The modules in proxy are not: go
+// has sums of its own for them.
 func checksums(out string) error {
-	var lines []string
-	err := filepath.WalkDir(out, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(out, file)
-		lines = append(lines, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), filepath.ToSlash(name)))
-		return err
-	})
+	entries, err := os.ReadDir(out)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[66:], b[66:]) })
-	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(strings.Join(lines, "")), 0o644)
+	var lines strings.Builder
+	for _, entry := range entries {
+		if entry.IsDir() {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(out, entry.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256(content), entry.Name())
+	}
+	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(lines.String()), 0o644)
 }

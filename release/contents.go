@@ -2,8 +2,6 @@ package main
 
 import (
 	"debug/buildinfo"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,7 +13,7 @@ import (
 
 // describe writes beside each binary which modules are in it, as SPDX 2.3 in JSON, from what the Go linker has written
 // into the binary itself.
-func describe(out, version string, at time.Time, built []binary) error {
+func describe(version string, at time.Time, built []binary) error {
 	for _, b := range built {
 		info, err := buildinfo.ReadFile(b.file)
 		if err != nil {
@@ -50,19 +48,13 @@ type spdxCreation struct {
 }
 
 type spdxPackage struct {
-	ID        string          `json:"SPDXID"`
-	Name      string          `json:"name"`
-	Version   string          `json:"versionInfo"`
-	Location  string          `json:"downloadLocation"`
-	Analyzed  bool            `json:"filesAnalyzed"`
-	License   string          `json:"licenseConcluded"`
-	Checksums []spdxChecksum  `json:"checksums,omitempty"`
-	Refs      []spdxReference `json:"externalRefs"`
-}
-
-type spdxChecksum struct {
-	Algorithm string `json:"algorithm"`
-	Value     string `json:"checksumValue"`
+	ID       string          `json:"SPDXID"`
+	Name     string          `json:"name"`
+	Version  string          `json:"versionInfo"`
+	Location string          `json:"downloadLocation"`
+	Analyzed bool            `json:"filesAnalyzed"`
+	License  string          `json:"licenseConcluded"`
+	Refs     []spdxReference `json:"externalRefs"`
 }
 
 type spdxReference struct {
@@ -90,13 +82,10 @@ func contents(name, version string, at time.Time, info *debug.BuildInfo) spdxDoc
 		if m.Replace != nil {
 			m = m.Replace
 		}
+		// No checksum: SPDX's is of an archive's bytes, and that of go.sum is of a list of files.
 		p := spdxPackage{
 			ID: fmt.Sprintf("SPDXRef-%d", i), Name: m.Path, Version: m.Version, Location: "NOASSERTION", License: "NOASSERTION",
 			Refs: []spdxReference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + m.Version}},
-		}
-		// A sum of go.sum is a SHA-256 in base 64, of the list of the module's files.
-		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) > 0 {
-			p.Checksums = []spdxChecksum{{"SHA256", hex.EncodeToString(sum)}}
 		}
 		d.Packages = append(d.Packages, p)
 

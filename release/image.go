@@ -23,7 +23,7 @@ const nobody = "65532:65532"
 
 // image writes an image of each program for Linux, which `docker load` reads: the binary and the certificates of public
 // authorities, and nothing else. No daemon takes part.
-func image(out string, at time.Time, built []binary) error {
+func image(out, version string, at time.Time, built []binary) error {
 	for _, b := range built {
 		if b.os != "linux" {
 			continue
@@ -41,7 +41,7 @@ func image(out string, at time.Time, built []binary) error {
 			return err
 		}
 
-		tag, err := name.NewTag("shadowlimit/" + b.command + ":latest")
+		tag, err := name.NewTag(fmt.Sprintf("shadowlimit/%s:%s-%s", b.command, version, b.arch))
 		if err != nil {
 			return err
 		}
@@ -78,6 +78,10 @@ func layerOf(b binary, at time.Time) (v1.Layer, error) {
 
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
+	// The mount point of a volume for the stages: Docker gives a new volume the owner of the folder below it.
+	if err := w.WriteHeader(&tar.Header{Name: "var/cache/", Mode: 0o755, Uid: 65532, Gid: 65532, ModTime: at, Typeflag: tar.TypeDir}); err != nil {
+		return nil, err
+	}
 	for _, f := range []struct {
 		name    string
 		mode    int64

@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,10 +34,19 @@ func main() {
 	}
 }
 
-// release is the whole way, from the commit that is checked out to the folder out and the tags.
+// release is the whole way, from the commit that is checked out to the folder out and the tags. All that it refuses, it
+// refuses before it builds, and a failure leaves neither the folder nor a tag.
 func release(ctx context.Context, version, out string, platforms []string) error {
 	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return fmt.Errorf("the version %q is none: write it as v0.9.0", version)
+	}
+	if major := semver.Major(version); major != "v0" && major != "v1" {
+		return fmt.Errorf("go finds no %s of a module whose path does not end in /%s: release v0 or v1, or change the paths first", version, major)
+	}
+	for _, platform := range platforms {
+		if !slices.Contains(allPlatforms, platform) {
+			return fmt.Errorf("the platform %q is none that is released: choose of %s", platform, strings.Join(allPlatforms, ","))
+		}
 	}
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -59,6 +70,20 @@ func release(ctx context.Context, version, out string, platforms []string) error
 	if err := listed(filepath.Join(root, "CHANGELOG.md"), version); err != nil {
 		return err
 	}
+	folders, err := published(root)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		name := path.Join(folder, version)
+		there, err := git(ctx, nil, "-C", root, "tag", "--list", name)
+		if err != nil {
+			return err
+		}
+		if there != "" {
+			return fmt.Errorf("the tag %s is there already: release another version, or delete it by: git tag -d %s", name, name)
+		}
+	}
 	seconds, err := git(ctx, nil, "-C", root, "log", "-1", "--format=%cI")
 	if err != nil {
 		return err
@@ -77,32 +102,45 @@ func release(ctx context.Context, version, out string, platforms []string) error
 		return err
 	}
 
-	proxy := filepath.Join(out, "proxy")
-	modules, err := publish(source, proxy, version, at.UTC())
+	// Beside out, so that it can be renamed.
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	unfinished, err := os.MkdirTemp(filepath.Dir(out), filepath.Base(out)+"-")
 	if err != nil {
 		return err
 	}
-	say("%d modules of %s in %s", len(modules), version, proxy)
+	defer os.RemoveAll(unfinished)
+	if err := os.Chmod(unfinished, 0o755); err != nil {
+		return err
+	}
+	if err := publish(source, filepath.Join(unfinished, "proxy"), version, at.UTC(), folders); err != nil {
+		return err
+	}
+	say("%d modules of %s are packed", len(folders), version)
 
-	built, err := build(ctx, source, out, version, platforms)
+	built, err := build(ctx, source, unfinished, version, platforms)
 	if err != nil {
 		return err
 	}
-	if err := describe(out, version, at.UTC(), built); err != nil {
+	if err := describe(version, at.UTC(), built); err != nil {
 		return err
 	}
-	if err := image(out, at.UTC(), built); err != nil {
+	if err := image(unfinished, version, at.UTC(), built); err != nil {
 		return err
 	}
-	if err := checksums(out); err != nil {
+	if err := checksums(unfinished); err != nil {
 		return err
 	}
 
-	commit, err := tag(ctx, root, source, version, modules)
+	commit, err := tag(ctx, root, source, version, folders)
 	if err != nil {
 		return err
 	}
-	say("tagged %s, which no branch has, for %d modules; publish it by: git push origin --tags", commit[:12], len(modules))
+	if err := os.Rename(unfinished, out); err != nil {
+		return err
+	}
+	say("tagged %s, which no branch has, for %d modules; publish it by: git push --atomic origin --tags", commit[:12], len(folders))
 	return nil
 }
 
@@ -112,10 +150,12 @@ func listed(changelog, version string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(text), "\n## "+version) {
-		return fmt.Errorf("CHANGELOG.md has no section of this version: write \"## %s\" and what is new in it", version)
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "##" && words[1] == version {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("CHANGELOG.md has no section of this version: write \"## %s\" and what is new in it", version)
 }
 
 // export copies the files of the commit, and nothing that only this machine has.

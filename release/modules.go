@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -40,11 +41,11 @@ func published(source string) (folders []string, err error) {
 }
 
 // publish makes the modules in source what the version has: they need each other in that version, without a replace. It
-// writes them to proxy as a GOPROXY serves them, and returns their folders.
-func publish(source, proxy, version string, at time.Time) ([]string, error) {
-	folders, err := published(source)
+// writes them to proxy as a GOPROXY serves them.
+func publish(source, proxy, version string, at time.Time, folders []string) error {
+	license, err := os.ReadFile(filepath.Join(source, "LICENSE"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	var sums []string // lines of go.sum of the modules so far
@@ -52,15 +53,19 @@ func publish(source, proxy, version string, at time.Time) ([]string, error) {
 		dir := filepath.Join(source, folder)
 		of, err := pin(dir, version, sums)
 		if err != nil {
-			return nil, err
+			return err
+		}
+		// As go does with a module of a tag, so that the sums are those of any other proxy. None has a licence of its own.
+		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), license, 0o644); err != nil {
+			return err
 		}
 		lines, err := serve(dir, proxy, module.Version{Path: of, Version: version}, at)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		sums = append(sums, lines...)
 	}
-	return folders, nil
+	return nil
 }
 
 // pin rewrites the go.mod and go.sum of a module, and returns its path.
@@ -199,10 +204,16 @@ func tag(ctx context.Context, root, source, version string, folders []string) (s
 	if err != nil {
 		return "", err
 	}
+
+	// In one transaction: all tags or none.
+	var creations strings.Builder
 	for _, folder := range folders {
-		if _, err := git(ctx, nil, "-C", root, "tag", path.Join(folder, version), commit); err != nil {
-			return "", err
-		}
+		fmt.Fprintf(&creations, "create refs/tags/%s %s\n", path.Join(folder, version), commit)
+	}
+	command := exec.CommandContext(ctx, "git", "-C", root, "update-ref", "--stdin")
+	command.Stdin, command.Stderr = strings.NewReader(creations.String()), os.Stderr
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("git update-ref, which makes the tags: %w", err)
 	}
 	return commit, nil
 }
