@@ -74,8 +74,8 @@ func TestTest(t *testing.T) {
 	}{
 		{shopFile, rightTest + readTest, invocation{"all seen", nil, 0, []string{"FILE: 2 passed, 0 failed\n"}, nil}},
 		{shopFile, readTest + wrongTest + rightTest, invocation{"a wrong key", nil, 1, []string{
-			"FILE:4:75: wrong: key is \"vip\", want \"nobody\"\n |   - { name: wrong,",
-			"\n | " + strings.Repeat(" ", 74) + "^\n", "FILE: 2 passed, 1 failed\n",
+			"FILE:4:75: wrong: key is \"vip\", want \"nobody\"\n | …",
+			"charges: [{ key: nobody }] }\n | " + strings.Repeat(" ", 66) + "^\n", "FILE: 2 passed, 1 failed\n",
 		}, []string{"shadowlimit: 1 test failed\n"}}},
 		{shopFile, yes, invocation{"a sequence", nil, 0, []string{"FILE: 1 passed, 0 failed\n"}, nil}},
 		{shopFile, no, invocation{
