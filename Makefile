@@ -11,6 +11,8 @@ COMPONENTS   := .components.env
 # Tests and compilers of minutes have memory enough to collect it less often. Benchmarks have the default.
 export GOGC  ?= 400
 bench scale: export GOGC := 100
+# Tests of integration and of servers wait for most of their time, so two targets run at once.
+MAKEFLAGS    += -j2
 # Modules of adapters: a framework that the library itself does not need.
 ADAPTERS     := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod shadow/httplimit/*/go.mod envoy/go.mod))
 
@@ -23,17 +25,15 @@ build: ## build ./shadowlimit
 	$(GO) build -o shadowlimit ./cmd/shadowlimit
 
 .PHONY: test testintegration testroot testmodules
-test: components ## run the tests, also on a real Redis, but for those that take long; installs missing components and names them
-	$(MAKE) --no-print-directory -j2 testintegration testroot testmodules
+test: testintegration testroot testmodules ## run the tests, also on a real Redis, but for those that take long; installs missing components and names them
 
-# Integration waits for processes for most of its time, so it runs beside the root module.
-testintegration:
+testintegration: components
 	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -vet=off -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 
-testroot:
+testroot: components
 	$(GO) test $(SHORT) -vet=off ./...
 
-testmodules:
+testmodules: components
 	. ./$(COMPONENTS) && cd bench && $(GO) test -vet=off -count=1 ./... # reads README.md and docs, which the cache of tests does not know
 	set -e; for m in examples examples/otel; do (cd $$m && $(GO) test -vet=off ./...); done
 	cd release && $(GO) test $(SHORT) -vet=off ./...
@@ -67,11 +67,6 @@ long: components servers mutants ## search for programs in which twins, models o
 .PHONY: scale
 scale: components ## measure fleets of 10 to 1,000 instances and write docs/performance.md; PART=fleets, commands, keys or ledger
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_SCALE=$(or $(PART),all) $(GO) test -v -count=1 -timeout 0 -run '^TestScale$$'
-
-# Servers wait as well, so lint runs beside them. -o: the components are there. -O: what a target prints stands together.
-.PHONY: ci
-ci: components ## run what CI runs: test, lint, alerts and servers
-	$(MAKE) --no-print-directory -j2 -O -o components testintegration testroot lint servers testmodules alerts
 
 .PHONY: lint
 lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
