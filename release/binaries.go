@@ -26,7 +26,7 @@ type binary struct {
 
 // build makes the binaries as `go install PATH@VERSION` does, from the modules that were published. That is what shows
 // that they can be built without this checkout.
-func build(ctx context.Context, source, out, version string, platforms []string) (built []binary, err error) {
+func build(ctx context.Context, out, version string, platforms []string) (built []binary, err error) {
 	temporary, err := os.MkdirTemp("", "shadowlimit-gopath-")
 	if err != nil {
 		return nil, err

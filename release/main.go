@@ -119,7 +119,7 @@ func release(ctx context.Context, version, out string, platforms []string) error
 	}
 	say("%d modules of %s are packed", len(folders), version)
 
-	built, err := build(ctx, source, unfinished, version, platforms)
+	built, err := build(ctx, unfinished, version, platforms)
 	if err != nil {
 		return err
 	}
