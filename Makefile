@@ -11,7 +11,8 @@ COMPONENTS   := .components.env
 # Tests and compilers of minutes have memory enough to collect it less often. Benchmarks have the default.
 export GOGC  ?= 400
 bench scale: export GOGC := 100
-# Tests of integration and of servers wait for most of their time, so two targets run at once.
+# Tests of integration and of servers wait for most of their time, so two targets run at once: of `make test` first integration, as
+# all targets that could begin before it wait for the components.
 MAKEFLAGS    += -j2
 # Modules of adapters: a framework that the library itself does not need.
 ADAPTERS     := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod shadow/httplimit/*/go.mod envoy/go.mod))
@@ -41,7 +42,7 @@ testmodules: components
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test -vet=off ./...); done
 
 .PHONY: servers
-servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
+servers: components ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
 	GO="$(GO)" integration/servers.sh
 
 .PHONY: search
@@ -69,7 +70,7 @@ scale: components ## measure fleets of 10 to 1,000 instances and write docs/perf
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_SCALE=$(or $(PART),all) $(GO) test -v -count=1 -timeout 0 -run '^TestScale$$'
 
 .PHONY: lint
-lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
+lint: components ## run gofmt, go mod tidy, vet and staticcheck on all modules
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo 'gofmt: run gofmt -w on these files'; exit 1; }
 	set -e; for m in . integration bench examples examples/otel release deploy $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && nice $(GO) vet ./... && nice $(GO) run $(STATICCHECK) ./...); done # nice to tests that watch the time
 

@@ -91,7 +91,11 @@ func (r *historyReport) writeText(out io.Writer) error {
 	if labels := status.LabelText(r.Labels); labels != "" {
 		fmt.Fprintf(out, "labels: %s\n", humanize.Visible(labels))
 	}
-	if r.Truncated {
+	switch {
+	case r.Truncated && len(r.History) < stages.KeptHistory:
+		fmt.Fprintf(out, "Redis has lost the changes before %s: it was emptied or replaced, and the evidence began anew\n",
+			stamp(r.History[0].At))
+	case r.Truncated:
 		fmt.Fprintf(out, "changes before %s are not kept: the trail has the last %s\n",
 			stamp(r.History[0].At), humanize.Counted(int64(len(r.History)), "change"))
 	}

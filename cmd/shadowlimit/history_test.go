@@ -20,7 +20,7 @@ func TestHistorySaysWhatIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const note = "the last 1 change\n"
+	const note = "Redis has lost the changes before " // a trail is cut at stages.KeptHistory, far above one
 	_, text, _ := shell(t, "", "history", "writes")
 	_, whole, _ := shell(t, "", "history", "writes", "-o", "json")
 	if strings.Contains(text, note) || !strings.Contains(whole, `"truncated": false`) {
@@ -34,7 +34,7 @@ func TestHistorySaysWhatIsNotKept(t *testing.T) {
 	}
 	_, text, _ = shell(t, "", "history", "writes")
 	_, trimmed, _ := shell(t, "", "history", "writes", "-o", "json")
-	if !strings.HasPrefix(text, "changes before ") || !strings.Contains(text, note) || !strings.Contains(trimmed, `"truncated": true`) {
+	if !strings.HasPrefix(text, note) || !strings.Contains(trimmed, `"truncated": true`) {
 		t.Errorf("a trimmed trail: %s%s", text, trimmed)
 	}
 }

@@ -99,7 +99,7 @@ func (d *keyDifferences) write(out io.Writer) {
 	if d.Masked {
 		parts = append(parts, "the service has a secret: its lists name keys by HMACs, see top")
 	} else if len(parts) == 0 {
-		parts = append(parts, "none known: the key is not among those that differ most, nor protected")
+		parts = append(parts, "none known since the evidence began: the key is not among those that differ most, nor protected")
 	}
 	fmt.Fprintf(out, "  lately    %s\n", strings.Join(parts, "\n            "))
 }

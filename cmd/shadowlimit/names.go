@@ -68,6 +68,10 @@ func namesOfPolicies(c *cli.Context, f *fleet) (names []string, err error) {
 				add(spec.Policy)
 			}
 		}
+		if len(fleet.Specs) == 0 {
+			_, err := f.only(what, nil) // says where such a name comes from
+			return err
+		}
 		if !matched {
 			return fmt.Errorf("%s has no policy that %s matches: it has %s", f.name, what, strings.Join(fleet.Policies(), ", "))
 		}

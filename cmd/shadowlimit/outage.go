@@ -16,7 +16,7 @@ import (
 
 // notStored is the error of a rollback that Redis has not taken: what the fleet does meanwhile, and what an operator can do.
 func notStored(err error) error {
-	text := fmt.Sprintf("promoted and completed stay; a canary ends %s after Redis answered last\n", stages.LeaveCanaryAfter) + pressNext
+	text := fmt.Sprintf("a rollback ends no outage: repair Redis; meanwhile promoted and completed stay, and a canary ends after %s\n", stages.LeaveCanaryAfter) + pressNext
 	away := new(unreachableError)
 	switch {
 	case isRefusal(err):

@@ -71,6 +71,8 @@ func rollbackDo(ctx context.Context, t *task) (stages.State, error) {
 		switch {
 		case err == nil:
 			return s, nil
+		case sent && errors.Is(err, stages.ErrConflict) && s.Stage == stages.RolledBack && s.Hold:
+			return s, nil // by the order whose answer was lost
 		case isRefusal(err):
 			_, fix := doctor.Diagnose(err)
 			return s, notStored(fmt.Errorf("%w: %s", plainError{err}, fix))

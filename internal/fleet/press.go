@@ -245,7 +245,7 @@ type PressReport struct {
 func (r *PressReport) askNext() {
 	switch {
 	case r.Pressed && len(r.Waiting) > 0:
-		r.Next = "press the button of every other instance: Redis does not have the order yet"
+		r.Next = "where the candidate does harm, press the button of every other instance, for Redis does not have the order; else release it (DELETE) and repair Redis"
 	case r.Pressed:
 		r.Next = "shadowlimit status; when it says rolled_back, release the button: DELETE"
 	}

@@ -54,8 +54,8 @@ func (m *MemoryStore) statesOf(policies []string) []State {
 	return states
 }
 
-// keptHistory bounds the audit trail of a policy.
-const keptHistory = 1000
+// KeptHistory is how many changes the audit trail of a policy keeps.
+const KeptHistory = 1000
 
 // Put implements Store.
 func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Condition) error {
@@ -78,7 +78,7 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Con
 	if len(list) == 0 || list[len(list)-1].Before(next.Version) {
 		list = append(list, next)
 	}
-	m.history[policy] = list[max(0, len(list)-keptHistory):]
+	m.history[policy] = list[max(0, len(list)-KeptHistory):]
 
 	for w := range m.watchers {
 		notify(w)

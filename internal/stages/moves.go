@@ -289,10 +289,14 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 	for try := range tries {
 		var s State
 		var now time.Time
-		if s, now, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold && !s.Unreadable() {
+		if s, now, err = awaitState(ctx, store, policy); err != nil {
 			return s, err
 		}
-		if err = o.Expects(policy, s); err != nil {
+		done := s.Stage == RolledBack && s.Hold && !s.Unreadable()
+		if done && try > 0 { // by this order, or by another one that has won the race
+			return s, nil
+		}
+		if err = o.Expects(policy, s); err != nil || done {
 			return s, err
 		}
 		next := rolledBack(s, o, now)

@@ -149,7 +149,7 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Co
 	keys := []string{s.key("states"), s.key("audit:" + policy), s.key("changes")}
 	reply, err := s.once(ctx, putText, keys,
 		version, next.Term, next.Seq, safetyText(next), sinceText(next), next.Fingerprint, text,
-		safety, since, fingerprint, asOf, int(EvidenceWithin.Seconds()), keptHistory, s.channel(), policy, 1+rand.Int64N(math.MaxInt64)).Slice()
+		safety, since, fingerprint, asOf, int(EvidenceWithin.Seconds()), KeptHistory, s.channel(), policy, 1+rand.Int64N(math.MaxInt64)).Slice()
 	if err == nil && len(reply) != 2 {
 		err = errReply
 	}
@@ -167,7 +167,7 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Co
 
 // History implements Store. An entry that cannot be read is an error.
 func (s *RedisStore) History(ctx context.Context, policy string) ([]State, error) {
-	query := redisread.Query{"XREVRANGE", s.key("audit:" + policy), "+", "-", "COUNT", strconv.Itoa(keptHistory)}
+	query := redisread.Query{"XREVRANGE", s.key("audit:" + policy), "+", "-", "COUNT", strconv.Itoa(KeptHistory)}
 	replies, _, err := redisread.Read(ctx, s.rdb, query)
 	if err == nil {
 		err = replies[0].Err

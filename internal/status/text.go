@@ -41,7 +41,7 @@ func writePolicy(b *humanize.Page, p *Policy) {
 	}
 	WriteCauses(&b.Builder, "newly denied", p.CausesNewlyDenied)
 	WriteCauses(&b.Builder, "newly allowed", p.CausesNewlyAllowed)
-	writeKeys(&b.Builder, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
+	writeKeys(&b.Builder, "newly denied most, by the candidate's answers", p.TopNewlyDenied, p.NewlyDenied)
 	writeKeys(&b.Builder, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 
 	writeInstances(&b.Builder, p)

@@ -122,7 +122,7 @@ func TestStoreUnreachableIsShown(t *testing.T) {
 	for rule, want := range map[string]string{
 		stages.FailDeny:  "request.* denied now; repair",
 		stages.FailAllow: "no request.* limited now; repair",
-		stages.FailLocal: "share of the limit now$",
+		stages.FailLocal: "share of the limit until it answers$",
 	} {
 		rolledBack := assessed(stages.RolledBack, func(a *stages.Assessment) { away(a, rule) })
 		beside := assessed(stages.Promoted, func(a *stages.Assessment) {

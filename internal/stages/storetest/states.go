@@ -215,6 +215,12 @@ func rollbackWins(s subject) {
 	if again := s.rollback(); !again.Equal(got) {
 		s.Errorf("a second rollback made %+v", again)
 	}
+
+	// One for another state is refused, also where nothing is left to do.
+	other := version(got.Term, got.Seq+1)
+	if _, err := stages.Rollback(s.ctx(), s.Store, policy, stages.Order{Reason: "late", Expect: &other}); !errors.Is(err, stages.ErrConflict) {
+		s.Errorf("a rollback of a state that is not there: %v", err)
+	}
 }
 
 // hold finds a store that loses Hold or Percent. A hold is how an operator stops automatic

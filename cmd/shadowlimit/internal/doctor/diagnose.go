@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -24,6 +25,14 @@ func Diagnose(err error) (problem, fix string) {
 
 	case errors.As(err, &reply):
 		return "Redis answers, but only with an error", cmp.Or(Remedy(err), "look into the log of that server")
+	}
+
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "the host of this Redis has no address", "check the host in --redis, or SHADOWLIMIT_REDIS, and the DNS of this machine"
+	case strings.Contains(err.Error(), "redis: can't parse"):
+		return "what answers is no Redis", "check the port in --redis, or SHADOWLIMIT_REDIS"
 	}
 
 	// An engineer on call copies the address from a runbook: in an outage it is right, and checking it costs minutes.

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 )
@@ -37,5 +38,17 @@ func TestDiagnoseOfSilenceNamesTheOutageFirst(t *testing.T) {
 	outage, address := strings.Index(fix, "this is the outage and not your address"), strings.Index(fix, "check that --redis")
 	if outage < 0 || address < outage || !strings.Contains(fix, "/status?format=text") {
 		t.Error(fix)
+	}
+}
+
+// An address that leads nowhere, or to another kind of server, is no outage.
+func TestDiagnoseOfAnAddressThatIsNoRedis(t *testing.T) {
+	for want, err := range map[string]error{
+		"check the host": &net.DNSError{Err: "no such host", IsNotFound: true},
+		"check the port": errors.New(`redis: can't parse map reply: "HTTP/1.1 400 Bad Request"`),
+	} {
+		if _, fix := Diagnose(err); !strings.Contains(fix, want) {
+			t.Errorf("%v: %q, want %q", err, fix, want)
+		}
 	}
 }
