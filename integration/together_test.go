@@ -2,9 +2,9 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"regexp"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -16,75 +16,55 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// TestTogetherCostsNoMore holds that a list of two checks takes no more of the server's time than the two take by themselves, by
-// the server's own count: where both are admitted, and where one is denied.
-func TestTogetherCostsNoMore(t *testing.T) {
-	long(t)
-	const scripts = 100 // few enough for a round that nothing else interrupts
-	pair, client := newPair(t, privateServer(t))
+// BenchmarkTogether compares the server's time, by its own count, of a list of two checks with that of the same two apart: where both
+// are admitted, and where one is denied. A list should take at most a tenth more.
+func BenchmarkTogether(b *testing.B) {
+	pair, client := newPair(b, privateServer(b))
 	for _, sides := range [][4]algorithms.Algorithm{
 		{algorithms.FixedWindow{}, algorithms.GCRA{}, algorithms.SlidingWindowCounter{}, algorithms.TokenBucket{}},
 		{algorithms.TokenBucket{}, algorithms.GCRA{}, algorithms.TokenBucket{}, algorithms.GCRA{}},
 		{algorithms.SlidingWindowLog{}, algorithms.GCRA{}, algorithms.FixedWindow{}, algorithms.TokenBucket{}},
 	} {
 		for _, denied := range []bool{false, true} {
-			var apart, together []float64
-			for round := range 100 {
-				list := []algorithms.Check{check("user", -1, sides[0], sides[1]), check("organisation", -1, sides[2], sides[3])}
-				for i := range list {
-					for r := range list[i].Sides {
-						l := &list[i].Sides[r].Limit
-						l.Requests, l.Window = 1_000_000, time.Hour
-						if denied && i == 0 {
-							l.Requests = 1
-						}
-						if list[i].Sides[r].Algorithm.Validate(*l) != nil {
-							l.Burst = 0
-						}
-					}
-				}
-				for _, number := range [][2]uint16{{0, 0}, {1, 1}} {
-					list[0].Together, list[1].Together = number[0], number[1]
+			for together, name := range []string{"apart", "list"} {
+				name = fmt.Sprintf("%s,%s+%s,%s/denied=%t/%s", sides[0].Name(), sides[1].Name(), sides[2].Name(), sides[3].Name(), denied, name)
+				b.Run(name, func(b *testing.B) {
+					list := []algorithms.Check{check("user", -1, sides[0], sides[1]), check("organisation", -1, sides[2], sides[3])}
 					for i := range list {
-						list[i].Key = list[i].Policy + strconv.Itoa(int(number[0])) + strconv.Itoa(i) + sides[i*2].Name() + sides[i*2+1].Name()
-						if denied {
-							list[i].Key += "denied"
+						list[i].Together = uint16(together)
+						list[i].Key += name
+						for r := range list[i].Sides {
+							l := &list[i].Sides[r].Limit
+							l.Requests, l.Window = 1_000_000_000, time.Hour
+							if denied && i == 0 {
+								l.Requests = 1
+							}
+							if list[i].Sides[r].Algorithm.Validate(*l) != nil {
+								l.Burst = 0
+							}
 						}
 					}
-					us := scriptTime(t, client, func() {
-						for range scripts {
+					us := scriptTime(b, client, func() {
+						for b.Loop() {
 							into := make([][2]algorithms.Observation, 2)
 							if err := pair.Evaluate(context.Background(), list, into); err != nil {
-								t.Fatal(err)
+								b.Fatal(err)
 							}
 						}
 					})
-					if round == 0 {
-						continue // the scripts are new
-					}
-					if number[0] == 0 {
-						apart = append(apart, us/scripts)
-					} else {
-						together = append(together, us/scripts)
-					}
-				}
-			}
-
-			slices.Sort(apart)
-			slices.Sort(together)
-			t.Logf("%s and %s beside %s and %s, one denied: %t: %.2f us apart, %.2f us together",
-				sides[0].Name(), sides[1].Name(), sides[2].Name(), sides[3].Name(), denied, apart[0], together[0])
-			if together[0] > 1.1*apart[0] {
-				t.Error("the list takes longer")
+					b.ReportMetric(us/float64(b.N), "server-us/op")
+				})
 			}
 		}
 	}
 }
 
+// scriptTime returns the microseconds that scripts take on the server.
+
 var evalTime = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`)
 
 // scriptTime returns the microseconds that scripts take on the server.
-func scriptTime(t *testing.T, client redis.UniversalClient, do func()) float64 {
+func scriptTime(t testing.TB, client redis.UniversalClient, do func()) float64 {
 	t.Helper()
 	sum := func() (us float64) {
 		info, err := client.Info(t.Context(), "commandstats").Result()
