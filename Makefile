@@ -43,7 +43,7 @@ testmodules: components
 
 .PHONY: servers
 servers: components ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
-	GO="$(GO)" integration/servers.sh
+	GO="$(GO)" SHORT="$(SHORT)" SERVER_STEPS="$(if $(SHORT),$(STEPS))" integration/servers.sh
 
 .PHONY: search
 search: ## look for a step on which a server differs from the oracle, in STEPS (1000000) steps from SEED (1) on
@@ -58,8 +58,8 @@ mutants: components ## delete each condition of each alert, or of ALERT, and req
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run 'EveryConditionOfARule/$(ALERT)' -count=1 -timeout 20m
 
 .PHONY: long
-long: components servers mutants ## search for programs in which twins, models or ledgers fail: thousands, others each time
-	$(MAKE) test SHORT=
+long: components mutants ## search for programs in which twins, models or ledgers fail: thousands, others each time
+	$(MAKE) test servers SHORT=
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins|DisturbedTime' -rapid.checks 2000 -timeout 0
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./internal/evidence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run 'LeadersThatStop|^TestNight$$' -count=1 -timeout 30m

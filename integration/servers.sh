@@ -7,7 +7,8 @@
 # Prints a line for each server and test. The exit status is 1 if one of them fails.
 #
 # Variables: SHADOWLIMIT_SERVERS is the cache, by default in ~/.cache;
-# GO is the go command; SERVER_STEPS is the number of differential steps on each server, by default 10,000.
+# GO is the go command; SERVER_STEPS is the number of differential steps on each server, by default 10,000; with SHORT there are
+# fewer programs of property tests.
 # With SEARCH_STEPS only so many differential steps run, on all servers at once, from SEED on.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -114,7 +115,7 @@ run() {
   log=$(mktemp)
 
   SHADOWLIMIT_TEST_REDIS_SERVER=$cache/$name/server timeout -k 10 15m \
-    "$tests" -test.v -test.timeout 14m -test.run "$(echo $suites | tr ' ' '|')" -steps "${SERVER_STEPS:-10000}" \
+    "$tests" -test.v -test.timeout 14m -test.run "$(echo $suites | tr ' ' '|')" -steps "${SERVER_STEPS:-10000}" ${SHORT:+-test.short} \
     >"$log" 2>&1 || status=$?
 
   grep -E '^(--- |integration:)' "$log" | sed "s/^/$name  /"
