@@ -67,7 +67,7 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) (failed error
 	}
 
 	r := c.Request()
-	p := m.RequestOf(r, m.cfg.Identify != nil)
+	p := m.RequestOf(r, m.cfg.Identify != nil, nil)
 	p.Route = route
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(c, p)

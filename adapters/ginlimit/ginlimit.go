@@ -60,7 +60,7 @@ func New(by httplimit.Decider, cfg Config) gin.HandlerFunc {
 
 // limit decides a request. The handlers behind it run unless it aborts.
 func limit(c *gin.Context, l *limits.Limits, cfg *Config) {
-	p := l.RequestOf(c.Request, cfg.Identify != nil)
+	p := l.RequestOf(c.Request, cfg.Identify != nil, nil)
 	p.Route = c.FullPath()
 	if cfg.Identify != nil {
 		cfg.Identify(c, p)

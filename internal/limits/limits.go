@@ -73,9 +73,10 @@ var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 // Request returns an empty request, to be filled and passed to Decide.
 func (l *Limits) Request() *policies.Request { return requests.Get().(*policies.Request) }
 
-// RequestOf returns a request of net/http as policies see it, without its route, user and claims. It leaves out the fields
-// that take time and that no policy in use reads, unless the whole request is asked for, as for a hook of the service.
-func (l *Limits) RequestOf(r *http.Request, whole bool) *policies.Request {
+// RequestOf returns a request of net/http as policies see it, without its user and claims. Its route is found by route, or is
+// the caller's to set if that is nil. It leaves out the fields that take time and that no policy in use reads, unless the
+// whole request is asked for, as for a hook of the service.
+func (l *Limits) RequestOf(r *http.Request, whole bool, route func(*http.Request) string) *policies.Request {
 	p := l.Request()
 	p.Method = r.Method
 	p.Path = r.URL.Path
@@ -85,6 +86,9 @@ func (l *Limits) RequestOf(r *http.Request, whole bool) *policies.Request {
 	p.Size = r.ContentLength
 
 	reading := l.Reading()
+	if route != nil && (whole || reading.Route) {
+		p.Route = route(r)
+	}
 	if whole || reading.IP {
 		p.IP = l.settings.ClientIP(r)
 	}

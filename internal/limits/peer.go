@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PeerIP returns the address of the connection, which is the client's if no proxy is in front of the service.
+// PeerIP is httplimit.PeerIP.
 func PeerIP(r *http.Request) string {
 	if host, ok := dottedHost(r.RemoteAddr); ok {
 		return host

@@ -121,7 +121,7 @@ func awayFrom(a *stages.Assessment, role algorithms.Role, away []string) string 
 
 	text := fmt.Sprintf("%s does not answer on %d of %d live instances", storeOf(a, role), len(away), len(a.Live))
 	if own {
-		text += " (it takes their heartbeats again; this line ends within 36 s)"
+		text += " (it takes their heartbeats; each asks it again within 36 s)"
 	}
 	return text
 }

@@ -104,10 +104,7 @@ type middleware struct {
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A hook of the service may read any field of the request.
 	hooked := m.cfg.Identify != nil
-	p := m.RequestOf(r, hooked)
-	if hooked || m.Reading().Route {
-		p.Route = m.cfg.Route(r)
-	}
+	p := m.RequestOf(r, hooked, m.cfg.Route)
 	if hooked {
 		m.cfg.Identify(r, p)
 	}
